@@ -100,16 +100,16 @@ def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False,
     429 on an eviction means a PodDisruptionBudget forbids it if the answer's cause is `DisruptionBudget`, and an overloaded
     server otherwise (Kubernetes' eviction API). `retry_after` is the header of that name, empty for none.
     """
-    said = _read(body)
-    detail = f"{status} {said.message or body[:_DETAIL_MAX].decode(errors='replace')}"[:_DETAIL_MAX]
+    api_status = _read(body)
+    detail = f"{status} {api_status.message or body[:_DETAIL_MAX].decode(errors='replace')}"[:_DETAIL_MAX]
     if status == UNAUTHORIZED:
         detail = f"{detail}: the cluster rejects this role's token; does the role have an access entry?"
-    if is_eviction and status == _TOO_MANY and said.names_budget:
+    if is_eviction and status == _TOO_MANY and api_status.names_budget:
         return EvictionBlockedError(call, detail)
     if is_eviction and status >= 500 and "more than one PodDisruptionBudget" in detail:
         return SeveralBudgetsError(call, detail)
     if status == _TOO_MANY:
-        return ThrottledError(call, detail, _wait(said, retry_after))
+        return ThrottledError(call, detail, _wait(api_status, retry_after))
     if status >= 500:
         return TransientError(call, detail)
     error = _BY_STATUS.get(status, DeniedError)(call, detail)
@@ -134,9 +134,11 @@ def of_transport(call: str, error: urllib3.exceptions.HTTPError, *, is_write: bo
     return TransientError(call, str(error)[:_DETAIL_MAX])
 
 
-def _wait(said: _Status, header: str) -> timedelta:
+def _wait(api_status: _Status, header: str) -> timedelta:
     """Return the delay that the server requests, from the header or else from the answer's details (both in seconds)."""
-    stated = int(header[:_DIGITS_MAX]) if header.isdecimal() else said.details.retry_after if said.details else 0
+    stated = (
+        int(header[:_DIGITS_MAX]) if header.isdecimal() else api_status.details.retry_after if api_status.details else 0
+    )
     return timedelta(seconds=min(int(_LONGEST_WAIT.total_seconds()), max(0, stated)))
 
 
@@ -561,8 +563,8 @@ class HttpKubernetes:
 
     def create(self, resource: Resource, body: JsonObject, namespace: str = "") -> None:
         """Create an object. Raises ConflictError if it exists, PortError."""
-        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        self._send("create", resource, resource.path(namespace=namespace), whole)
+        manifest = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        self._send("create", resource, resource.path(namespace=namespace), manifest)
 
     def patch(
         self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", subresource: str = ""
@@ -671,7 +673,7 @@ class HttpKubernetes:
         versions = [listing.version for listing in ordered]
         return Listing(
             items=tuple(item for listing in ordered for item in listing.items),
-            rejected=tuple(each for listing in ordered for each in listing.rejected),
+            rejected=tuple(rejected_object for listing in ordered for rejected_object in listing.rejected),
             version=min(versions, key=int) if all(versions) else "",
             held={name: size for listing in ordered for name, size in listing.held.items()},
         )

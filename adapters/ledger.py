@@ -121,10 +121,10 @@ class DecisionBases:
 
     def for_document(self, document: bytes, now: datetime) -> tuple[str, bytes]:
         """Return digest and content of this document's base. Raises PortError."""
-        whole = self._whole
-        if whole is None or is_old(whole.written_at, now):
-            whole = self._write_whole(document, now)
-        return (self._links or (whole,))[-1].digest, self._document
+        whole_base = self._whole
+        if whole_base is None or is_old(whole_base.written_at, now):
+            whole_base = self._write_whole(document, now)
+        return (self._links or (whole_base,))[-1].digest, self._document
 
     def measure(self, document: bytes, size: int, now: datetime) -> bool:
         """Record the size of this document's entry; the document becomes the next base if the differences have grown.
@@ -154,25 +154,25 @@ class DecisionBases:
 
     def state(self) -> DecisionBasesState:
         """Return what the next sandbox has to know."""
-        whole, near = _pointed(self._whole), _pointed(self._links[-1] if self._links else None)
-        return DecisionBasesState(whole, near, self._smallest, self._spent, self._beyond, self._is_doubted)
+        whole_base, near = _pointed(self._whole), _pointed(self._links[-1] if self._links else None)
+        return DecisionBasesState(whole_base, near, self._smallest, self._spent, self._beyond, self._is_doubted)
 
     def read_back(self, state: DecisionBasesState, now: datetime) -> None:
         """Load the bases of an earlier sandbox, unless they are old. Raises PortError, InvalidInputError."""
         for digest, written_at in state.snapshot.items():
             if is_old(written_at, now):
                 return
-            whole = self._read(digest, written_at)
+            whole_base = self._read(digest, written_at)
             links = [self._read(*near) for near in state.near.items()]
             while links and (needed := needed_base(links[0].written)) != digest:
                 if len(links) >= LINKS_MAX:
                     raise InvalidInputError("needs too many other documents", subject=f"ledger base {links[-1].digest}")
                 links.insert(0, self._read(needed, written_at))
-            document, before = decode_base(whole.written), None
+            document, before = decode_base(whole_base.written), None
             for number, link in enumerate(links):
                 before = _Present(tuple(links[:number]), document)
                 document = decode_base(link.written, document)
-            self._whole, self._links, self._document, self._before = whole, tuple(links), document, before
+            self._whole, self._links, self._document, self._before = whole_base, tuple(links), document, before
             self._smallest, self._spent = state.smallest, state.spent
             self._beyond, self._is_doubted = state.beyond, state.is_doubted
 
@@ -196,12 +196,12 @@ class DecisionBases:
         self._beyond, self._is_doubted = 0, False
 
     def _write_whole(self, document: bytes, now: datetime) -> _Stored:
-        whole = self._whole = self._write(document, encode_base(document), now)
+        whole_base = self._whole = self._write(document, encode_base(document), now)
         self._links, self._before = (), None
         self._document = document
         self._smallest = self._spent = self._beyond = 0
         self._is_doubted = False
-        return whole
+        return whole_base
 
     def _write(self, document: bytes, written: bytes, now: datetime) -> _Stored:
         digest = digest_of(document)
@@ -291,10 +291,10 @@ class LedgerBases:
         return digest
 
     def _write_catalogue(self, raw: bytes, digest: str, now: datetime) -> None:
-        whole = self._catalogue
-        if whole is not None and not is_old(whole.written_at, now):
-            difference = encode_base(raw, whole.raw)
-            if len(difference) <= whole.size * DIFFERENCE_MAX:
+        whole_catalogue = self._catalogue
+        if whole_catalogue is not None and not is_old(whole_catalogue.written_at, now):
+            difference = encode_base(raw, whole_catalogue.raw)
+            if len(difference) <= whole_catalogue.size * DIFFERENCE_MAX:
                 self._objects.put(base_key(self._cluster, digest), difference)
                 return
         written = encode_base(raw)
@@ -458,10 +458,10 @@ class LedgerWriter:
 
     def record_outcomes(self, function: str, outcomes: Sequence[DecisionOutcome]) -> None:
         """Store the outcomes of decisions and instances, with best effort: only the log and reports depend on them."""
-        found = [outcome for outcome in outcomes if outcome.decision or outcome.instance is not None]
-        if self._objects is None or not found:
+        linked_outcomes = [outcome for outcome in outcomes if outcome.decision or outcome.instance is not None]
+        if self._objects is None or not linked_outcomes:
             return
-        written = encode_outcomes(found)
+        written = encode_outcomes(linked_outcomes)
         key = outcome_key(self._cluster, self._clock.now(), function, digest_of(written)[:10])
         with suppress(PortError):
             self._objects.put(key, written)
@@ -472,8 +472,8 @@ class LedgerWriter:
     def _new_refusals(self, draft: DecisionDraft, summary: DecisionSummary) -> tuple[tuple[str, str], ...]:
         """Return the refusals that the last entry did not have: in a minute, few of a thousand nodes change their reason."""
         last = self._last_written.get(_series(draft))
-        known = frozenset(last.refused) if last is not None else frozenset()
-        return tuple(refusal for refusal in summary.refused if refusal[1] and refusal not in known)
+        last_refusals = frozenset(last.refused) if last is not None else frozenset()
+        return tuple(refusal for refusal in summary.refused if refusal[1] and refusal not in last_refusals)
 
     def _put(
         self,

@@ -158,14 +158,14 @@ class EvictionBlockedError(PortError):
 
 
 class DeniedError(PortError):
-    """Not permitted, over quota, or an impossible request. `code` is the other side's, empty if it has none."""
+    """Not permitted, over quota, or impossible. `code` and `message` are the other side's; the code is empty if it has none."""
 
     reason: ClassVar[FailureReason] = FailureReason.DENIED
 
-    def __init__(self, call: str, detail: str, *, code: str = "", said: str = "") -> None:
+    def __init__(self, call: str, detail: str, *, code: str = "", message: str = "") -> None:
         super().__init__(call, detail)
         self.code = code
-        self.said = said or detail
+        self.message = message or detail
 
 
 class TooLargeError(DeniedError):
@@ -505,7 +505,7 @@ class Queue(Protocol):
 class StateMachine(Protocol):
     """A state machine of Step Functions."""
 
-    def start(self, name: str, given: JsonObject) -> None:
+    def start(self, name: str, execution_input: JsonObject) -> None:
         """Start an execution of this name; nothing happens if there is one already. Raises PortError."""
         ...
 

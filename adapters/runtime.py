@@ -55,10 +55,10 @@ def stopwatch(clock: Clock, runs: timedelta) -> Callable[[], float]:
 def share_until(clock: Clock, end: datetime) -> Callable[[], float]:
     """Return a function that returns the elapsed share of the time from now to `end`, 1 or more when it is over."""
     begun = clock.now()
-    whole = end - begun
+    duration = end - begun
 
     def answer() -> float:
-        return (clock.now() - begun) / whole if whole > timedelta(0) else 1.0
+        return (clock.now() - begun) / duration if duration > timedelta(0) else 1.0
 
     return answer
 

@@ -114,8 +114,8 @@ def _measured(case: Case, files: Files, arguments: argparse.Namespace) -> dict[s
     )
     if ended.returncode:
         return {"failed": ended.stderr.strip()[-2000:]}
-    found: dict[str, Any] = json.loads(ended.stdout)
-    return found
+    figures: dict[str, Any] = json.loads(ended.stdout)
+    return figures
 
 
 def _profile(cases: list[Case], arguments: argparse.Namespace) -> int:

@@ -15,13 +15,13 @@ def sizes(package: Mapping[str, Any]) -> str:
     """Return the table of `make package`."""
     functions: dict[str, list[str]] = {}
     made: dict[str, Mapping[str, Any]] = {}
-    for name, found in package["functions"].items():
-        functions.setdefault(found["bundle"], []).append(name)
-        made[found["bundle"]] = found
+    for name, measured in package["functions"].items():
+        functions.setdefault(measured["bundle"], []).append(name)
+        made[measured["bundle"]] = measured
     rows = (
-        f"| {bundle} | {found['unzippedBytes'] / MEGABYTE:.1f} | {_ALLOWED[bundle]} "
-        f"| {found['zippedBytes'] / MEGABYTE:.1f} | {', '.join(functions[bundle])} |"
-        for bundle, found in sorted(made.items())
+        f"| {bundle} | {measured['unzippedBytes'] / MEGABYTE:.1f} | {_ALLOWED[bundle]} "
+        f"| {measured['zippedBytes'] / MEGABYTE:.1f} | {', '.join(functions[bundle])} |"
+        for bundle, measured in sorted(made.items())
     )
     head = ("| bundle | MB unpacked | allowed | MB zipped | functions |", "| --- | --- | --- | --- | --- |")
     return "\n".join((*head, *rows))
@@ -30,10 +30,10 @@ def sizes(package: Mapping[str, Any]) -> str:
 def starts(run: Mapping[str, Any]) -> str:
     """Return the table of `make cold-start`."""
     rows = (
-        f"| {name} | {found['bundle']} | {found['importMilliseconds']} | {found['controllerMilliseconds']} "
-        f"| {found['cpuMilliseconds']} | {found['goalMilliseconds']} |"
-        for name, found in run["functions"].items()
+        f"| {name} | {measured['bundle']} | {measured['importMilliseconds']} | {measured['controllerMilliseconds']} "
+        f"| {measured['cpuMilliseconds']} | {measured['goalMilliseconds']} |"
+        for name, measured in run["functions"].items()
     )
     head = ("| function | bundle | import | controller | sum | goal |", "| --- | --- | --- | --- | --- | --- |")
-    said = f"Python {run['python']}, the median of {run['runs'] - 1} starts after the first:"
-    return "\n".join((said, "", *head, *rows))
+    caption = f"Python {run['python']}, the median of {run['runs'] - 1} starts after the first:"
+    return "\n".join((caption, "", *head, *rows))

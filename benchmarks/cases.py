@@ -130,13 +130,13 @@ def selected(only: str, *, quick: bool) -> list[Case]:
     """
     if not only:
         return [case for case in CASES if case.is_quick or not quick]
-    found: list[Case] = []
+    chosen: list[Case] = []
     for name in only.split(","):
         matching = [case for case in (*CASES, *SEEDED) if _matches(case.name, name)]
         if not matching:
             raise ValueError(f"no case {name!r}; there are {', '.join(case.name for case in CASES)}")
-        found += [case for case in matching if case not in found]
-    return found
+        chosen += [case for case in matching if case not in chosen]
+    return chosen
 
 
 def _matches(name: str, pattern: str) -> bool:

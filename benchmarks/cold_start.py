@@ -50,11 +50,11 @@ def main() -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)
     for bundle in BUNDLES:
         build(FOLDER / bundle.name, bundle, here)
-    found = {spec.name: _measure(spec) for spec in FUNCTIONS}
-    RESULT.write_text(json.dumps({"python": LAMBDA.python, "runs": RUNS, "functions": found}, indent=1) + "\n")
-    for name, result in found.items():
+    measured = {spec.name: _measure(spec) for spec in FUNCTIONS}
+    RESULT.write_text(json.dumps({"python": LAMBDA.python, "runs": RUNS, "functions": measured}, indent=1) + "\n")
+    for name, result in measured.items():
         print(name, *(f"{key}={value}" for key, value in result.items()))
-    return int(not all(result["cpuMilliseconds"] <= result["goalMilliseconds"] for result in found.values()))
+    return int(not all(result["cpuMilliseconds"] <= result["goalMilliseconds"] for result in measured.values()))
 
 
 def _measure(spec: FunctionSpec) -> Mapping[str, Any]:

@@ -7,5 +7,5 @@ import subprocess
 
 def commit() -> str:
     """Return the commit that is checked out; empty outside a repository."""
-    asked = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607
-    return asked.stdout.strip()
+    completed = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607
+    return completed.stdout.strip()

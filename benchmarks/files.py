@@ -46,10 +46,10 @@ class Files:
 
     def digest(self) -> str:
         """A digest of a workload's contents."""
-        found = hashlib.sha256()
+        hasher = hashlib.sha256()
         for path in (self.cluster, self.catalogue, *self.pages):
-            found.update(path.read_bytes())
-        return found.hexdigest()[:16]
+            hasher.update(path.read_bytes())
+        return hasher.hexdigest()[:16]
 
 
 def written(workload: Workload, folder: Path) -> Files:

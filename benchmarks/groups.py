@@ -115,18 +115,18 @@ def _compared(name: str, grouped: Snapshot, repeats: int) -> JsonObject:
             with collector_paused():
                 plans[variant] = Planner(snapshot, SchedulingContext(snapshot)).plan(lambda: 0.0)
             seconds[variant].append(time.process_time() - began)
-    took = {variant: statistics.median(each) for variant, each in seconds.items()}
+    took = {variant: statistics.median(runs) for variant, runs in seconds.items()}
     cost = plans["grouped"].cost
     more = cost.hourly / plans["single"].cost.hourly - 1
     excess = cost.hourly / cost.lower_bound - 1 if cost.lower_bound else 0.0
     above = f", {excess:.2%} above their bound of ${dollars(cost.lower_bound):.2f}" if cost.lower_bound else ""
-    whole = sum(group.placed >= group.minimum for group in plans["grouped"].groups)
+    complete = sum(group.placed >= group.minimum for group in plans["grouped"].groups)
     ratio = took["grouped"] / took["single"]
     print(
         f"{name:8} {took['grouped']:.3f} s with groups, {took['single']:.3f} s without: {ratio:.2f} times ({RATIO_MAX});"
-        f" {whole} of {GROUPS} groups; {more:+.2%} dollars than without{above}"
+        f" {complete} of {GROUPS} groups; {more:+.2%} dollars than without{above}"
     )
-    return {**took, "ratio": ratio, "more": more, "excess": excess, "whole": whole}
+    return {**took, "ratio": ratio, "more": more, "excess": excess, "whole": complete}
 
 
 # Groups in simulated worlds.
@@ -163,9 +163,9 @@ def group_waits(result: Result) -> tuple[list[float], int]:
             group = str(event.fields["pod"]).partition("/")[2].rpartition("-")[0].rpartition("-")[0]
             moments = created if event.event == "podCreated" else bound
             moments.setdefault(group, []).append(datetime.fromisoformat(event.t))
-    whole = [group for group in created if len(bound.get(group, ())) >= MEMBERS]
-    waited = [(max(bound[group]) - max(created[group])).total_seconds() for group in whole]
-    return waited, len(created) - len(whole)
+    complete = [group for group in created if len(bound.get(group, ())) >= MEMBERS]
+    waited = [(max(bound[group]) - max(created[group])).total_seconds() for group in complete]
+    return waited, len(created) - len(complete)
 
 
 def scenario(folder: Path, seed: int) -> Path:

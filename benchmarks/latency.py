@@ -299,16 +299,16 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
 
 def by_lag(seeds: Sequence[int]) -> dict[str, dict[str, Any]]:
     """Return variant → percentiles over all worlds, and over those whose audit log is quick or slow."""
-    found: dict[str, dict[str, list[float]]] = {name: {"all": [], "quick": [], "slow": []} for name in VARIANTS}
+    by_variant: dict[str, dict[str, list[float]]] = {name: {"all": [], "quick": [], "slow": []} for name in VARIANTS}
     for seed in seeds:
         lag = int(silences(Random(seed))["auditLogLag"]["p50"].removesuffix("s"))  # noqa: S311 - the world's draw
-        for name, parts in found.items():
+        for name, parts in by_variant.items():
             seconds = waits(seed, name)
             parts["all"] += seconds
             parts["slow" if lag >= 60 else "quick"] += seconds
     return {
         name: {part: {**percentiles(seconds), "pods": len(seconds)} for part, seconds in parts.items() if seconds}
-        for name, parts in found.items()
+        for name, parts in by_variant.items()
     }
 
 
@@ -317,10 +317,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--to", type=Path, default=TARGET)
-    given = parser.parse_args(arguments)
-    figures = by_lag(range(given.seeds))
-    document = {"seeds": given.seeds, "waits": figures}
-    given.to.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    parsed = parser.parse_args(arguments)
+    figures = by_lag(range(parsed.seeds))
+    document = {"seeds": parsed.seeds, "waits": figures}
+    parsed.to.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
     return 0
 

@@ -56,8 +56,8 @@ def main() -> None:
     parser.add_argument("--no-judge", action="store_true")
     arguments = parser.parse_args()
     repeats = Repeats(arguments.repeats, arguments.improved_repeats)
-    found = measured(Files(arguments.folder), repeats, arguments.budgets, is_judged=not arguments.no_judge)
-    json.dump(found, sys.stdout)
+    figures = measured(Files(arguments.folder), repeats, arguments.budgets, is_judged=not arguments.no_judge)
+    json.dump(figures, sys.stdout)
 
 
 class Repeats(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
     }
     for seconds in budgets:
         tried = [_timed(snapshot, clock(seconds))]
-        while len(tried) < repeats.under(seconds) and sum(each.seconds for each in tried) < _REPEATING_SECONDS_MAX:
+        while len(tried) < repeats.under(seconds) and sum(trial.seconds for trial in tried) < _REPEATING_SECONDS_MAX:
             tried.append(_timed(snapshot, clock(seconds)))
         tried.sort(key=lambda run: run.plan.cost.hourly)
         run = tried[len(tried) // 2]
@@ -107,7 +107,7 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
             {
                 "budgetSeconds": seconds,
                 **_times(tried),
-                "costs": [dollars(each.plan.cost.hourly) for each in tried],
+                "costs": [dollars(trial.plan.cost.hourly) for trial in tried],
                 "peakBytes": peak_bytes(),
                 **_described(snapshot, run.plan, is_judged=is_judged),
             }
@@ -138,8 +138,8 @@ def _manifests_seconds(files: Files) -> float:
     """Return the seconds that the command line takes to read the same objects as manifests."""
     parser = argparse.ArgumentParser()
     plan_command.configure(parser)
-    given = [part for path in files.manifests for part in ("-f", str(path))]
-    arguments = parser.parse_args([*given, "--catalog", str(files.catalogue), "--now", NOW])
+    file_arguments = [part for path in files.manifests for part in ("-f", str(path))]
+    arguments = parser.parse_args([*file_arguments, "--catalog", str(files.catalogue), "--now", NOW])
     with contextlib.redirect_stderr(io.StringIO()):
         return read_inputs(arguments).decode_seconds
 
@@ -169,10 +169,10 @@ def _timed(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -
     with collector_paused():
         planner = Planner(snapshot, SchedulingContext(snapshot))
         ready = time.perf_counter()
-        found = planner.plan(out_of_time)
+        plan = planner.plan(out_of_time)
         solved = time.perf_counter()
     ended = time.perf_counter()
-    return _Run(found, ended - started, time.process_time() - cpu, ready - started, solved - ready)
+    return _Run(plan, ended - started, time.process_time() - cpu, ready - started, solved - ready)
 
 
 def with_steps(snapshot: Snapshot, steps: int | None) -> Snapshot:
@@ -184,18 +184,18 @@ def with_steps(snapshot: Snapshot, steps: int | None) -> Snapshot:
 
 def clock(seconds: float) -> Callable[[], float]:
     """Return a clock that starts at its first call, as that of the command line's `--time-budget` does."""
-    asked: list[float] = []
+    asked_at: list[float] = []
 
     def share_over() -> float:
-        asked.append(time.perf_counter())
-        return (asked[-1] - asked[0]) / seconds
+        asked_at.append(time.perf_counter())
+        return (asked_at[-1] - asked_at[0]) / seconds
 
     return share_over
 
 
 def _described(snapshot: Snapshot, plan: Plan, *, is_judged: bool) -> JsonObject:
     bound = plan.cost.lower_bound
-    found: JsonObject = {
+    figures: JsonObject = {
         "claims": len(plan.claims),
         "bindings": len(plan.bindings),
         "unschedulable": len(plan.unschedulable),
@@ -208,12 +208,12 @@ def _described(snapshot: Snapshot, plan: Plan, *, is_judged: bool) -> JsonObject
 
         started = time.perf_counter()
         violations = large_plan_violations(snapshot, plan)
-        found["judged"] = {
+        figures["judged"] = {
             "violations": violations[:5],
             "count": len(violations),
             "seconds": time.perf_counter() - started,
         }
-    return found
+    return figures
 
 
 def peak_bytes() -> int:

@@ -183,10 +183,10 @@ def scenario(folder: Path, kind: str, course: Course) -> Path:
         "settings": {"forecast": "on", **_FORECAST_SETTINGS} if kind == FORECAST else {},
     }
     meta = {"name": f"month-{kind}"}
-    whole = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": meta, "spec": spec}
+    document = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": meta, "spec": spec}
     (folder / "objects.yaml").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     path = folder / "scenario.yaml"
-    path.write_text(json.dumps(whole))
+    path.write_text(json.dumps(document))
     return path
 
 

@@ -8,18 +8,18 @@ from typing import Any
 from benchmarks.table import HEADINGS, READING, plan_rows, reading_rows, remarks
 
 
-def figures(found: Mapping[str, Any]) -> str:
+def figures(run: Mapping[str, Any]) -> str:
     """The figures of a run (`build/bench.json`) in Markdown."""
-    return "\n\n".join(_parts(found))
+    return "\n\n".join(_parts(run))
 
 
-def _parts(found: Mapping[str, Any]) -> Iterable[str]:
-    cases = found["cases"]
-    command = "make bench-quick" if found["quick"] else "make bench"
+def _parts(run: Mapping[str, Any]) -> Iterable[str]:
+    cases = run["cases"]
+    command = "make bench-quick" if run["quick"] else "make bench"
     loads = [case["load"] for case in cases]
     yield (
-        f"`{command}` at commit {found['commit'][:12]} on {found['cpus']} processors; the machine's load at the start of a "
-        f"case was {min(loads):.1f} to {max(loads):.1f}. Karpenter: {found['peer']}."
+        f"`{command}` at commit {run['commit'][:12]} on {run['cpus']} processors; the machine's load at the start of a "
+        f"case was {min(loads):.1f} to {max(loads):.1f}. Karpenter: {run['peer']}."
     )
     yield markdown_table(HEADINGS, plan_rows(cases))
     yield markdown_table(READING, reading_rows(cases))

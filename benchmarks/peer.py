@@ -102,15 +102,15 @@ class Peer:
             lambda: self._asked(files, arguments, cpu_seconds * _WALL_PER_CPU),
         )
 
-    def _stored(self, key: str, files: Files, asked: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _stored(self, key: str, files: Files, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return Karpenter's answer, or the stored answer of this key."""
         if self._stores is None or key not in self._known:
-            self._known[key] = asked() | {"load": os.getloadavg()[0], "case": files.folder.name}
+            self._known[key] = ask() | {"load": os.getloadavg()[0], "case": files.folder.name}
             if self._stores is not None:
                 self._stores.parent.mkdir(parents=True, exist_ok=True)
                 self._stores.write_text(json.dumps(self._known, indent=1))
-        found: dict[str, Any] = self._known[key]
-        return found
+        stored: dict[str, Any] = self._known[key]
+        return stored
 
     def _asked(self, files: Files, arguments: Sequence[str], seconds_max: int) -> dict[str, Any]:
         command = [str(self._program), "-catalog", str(files.catalogue), "-now", NOW, *arguments]
@@ -123,10 +123,10 @@ class Peer:
         except subprocess.TimeoutExpired as error:
             raise PeerError(f"stopped after {seconds_max} s") from error
         try:
-            found: dict[str, Any] = json.loads(ended.stdout)
+            answer: dict[str, Any] = json.loads(ended.stdout)
         except json.JSONDecodeError as error:
             raise PeerError(f"no answer: {ended.stderr.strip()[-200:]}") from error
-        return found
+        return answer
 
 
 def _plan_figures(plan: dict[str, Any]) -> dict[str, Any]:

@@ -59,28 +59,28 @@ def profiled(files: Files, budget_seconds: float | None) -> str:
 
 
 def _tables(stats: pstats.Stats) -> str:
-    own = _own_seconds(stats)
-    total = sum(own.values()) or 1.0
+    own_seconds = _own_seconds(stats)
+    total = sum(own_seconds.values()) or 1.0
     by_part: dict[str, float] = {}
-    for function, seconds in own.items():
+    for function, seconds in own_seconds.items():
         part = _part_of(function[0])
         by_part[part] = by_part.get(part, 0.0) + seconds
     lines = [f"  {seconds:7.3f} s  {seconds / total:5.1%}  {part}" for part, seconds in _most(by_part)]
     lines.append(f"  {total:7.3f} s  of processor, by function:")
-    slowest = _most({_name(function): seconds for function, seconds in own.items()})[:_FUNCTIONS_SHOWN]
+    slowest = _most({_name(function): seconds for function, seconds in own_seconds.items()})[:_FUNCTIONS_SHOWN]
     return "\n".join([*lines, *(f"  {seconds:7.3f} s  {seconds / total:5.1%}  {name}" for name, seconds in slowest)])
 
 
 def _own_seconds(stats: pstats.Stats) -> dict[Function, float]:
     """Return the time spent in each of our functions; built-in and third-party functions count for their callers."""
-    found: dict[Function, float] = {}
-    for function, (_, _, own, _, callers) in stats.stats.items():  # type: ignore[attr-defined]  # not in the stubs
+    seconds: dict[Function, float] = {}
+    for function, (_, _, own_time, _, callers) in stats.stats.items():  # type: ignore[attr-defined]  # not in the stubs
         if _is_ours(function[0]):
-            found[function] = found.get(function, 0.0) + own
+            seconds[function] = seconds.get(function, 0.0) + own_time
             continue
         for caller, (_, _, own_there, _) in callers.items():
-            found[caller] = found.get(caller, 0.0) + own_there
-    return found
+            seconds[caller] = seconds.get(caller, 0.0) + own_there
+    return seconds
 
 
 def _is_ours(path: str) -> bool:
@@ -104,4 +104,4 @@ def _name(function: Function) -> str:
 
 
 def _most(amounts: dict[str, float]) -> list[tuple[str, float]]:
-    return sorted(amounts.items(), key=lambda found: (-found[1], found[0]))
+    return sorted(amounts.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -132,11 +132,11 @@ def measured(case: Case, data: Path) -> list[JsonObject]:
     """Return the plan with all stages, and one plan for each stage that is left out."""
     with tempfile.TemporaryDirectory() as folder:
         snapshot = decoded(written(case.make(data), Path(folder)))
-    whole, seconds = _planned(snapshot, DEFAULT_SETTINGS)
-    rows = [_row(case, "", whole, seconds, whole, seconds)]
+    full_cost, seconds = _planned(snapshot, DEFAULT_SETTINGS)
+    rows = [_row(case, "", full_cost, seconds, full_cost, seconds)]
     for stage in STAGES:
         cost, took = _planned(snapshot, stage.without(DEFAULT_SETTINGS))
-        rows.append(_row(case, stage.name, cost, took, whole, seconds))
+        rows.append(_row(case, stage.name, cost, took, full_cost, seconds))
     return rows
 
 
@@ -147,15 +147,15 @@ def _planned(snapshot: Snapshot, settings: SearchSettings) -> tuple[Cost, float]
     return plan.cost, time.process_time() - began
 
 
-def _row(case: Case, without: str, cost: Cost, seconds: float, whole: Cost, whole_seconds: float) -> JsonObject:
+def _row(case: Case, without: str, cost: Cost, seconds: float, full_cost: Cost, full_seconds: float) -> JsonObject:
     row = {
         "case": case.name,
         "without": without,
         "cost": cost.hourly,
         "lowerBound": cost.lower_bound,
-        "dearer": round(cost.hourly / whole.hourly - 1, 6),
+        "dearer": round(cost.hourly / full_cost.hourly - 1, 6),
         "processorSeconds": round(seconds, 3),
-        "secondsRatio": round(seconds / whole_seconds, 2),
+        "secondsRatio": round(seconds / full_seconds, 2),
     }
     print(
         f"{case.name:16}{without or 'all stages':26}{cost.hourly / 1e9:12.4f}{row['dearer']:+10.3%}{seconds:8.2f} s"

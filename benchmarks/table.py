@@ -57,9 +57,9 @@ def reading_rows(results: Iterable[dict[str, Any]]) -> list[tuple[str, ...]]:
 def below_bound(result: dict[str, Any]) -> bool:
     """Whether a complete plan costs less than a lower bound, which refutes the bound."""
     plans = [result[key] for key in ("greedy", "peer") if key in result] + result.get("improved", [])
-    whole = [plan["cost"] for plan in plans if not plan["unschedulable"]]
+    complete = [plan["cost"] for plan in plans if not plan["unschedulable"]]
     bounds = [plan["lowerBound"] for plan in plans if plan.get("lowerBound") is not None]
-    return bool(whole and bounds) and min(whole) < max(bounds) * (1 - _ROUNDING)
+    return bool(complete and bounds) and min(complete) < max(bounds) * (1 - _ROUNDING)
 
 
 def gives_up_more(result: dict[str, Any]) -> bool:
@@ -150,8 +150,8 @@ def _peer_cells(peer: dict[str, Any] | None, plan: dict[str, Any]) -> list[str]:
         return [NONE] * 6
     faster, by_cpu = peer["seconds"] / plan["seconds"], peer["cpuSeconds"] / plan["cpuSeconds"]
     saved = 1 - plan["cost"] / peer["cost"] if peer["cost"] else 0.0
-    own = [_seconds(peer["seconds"]), f"{peer['claims']}", f"{peer['cost']:.2f}"]
-    return [*own, f"{faster:.1f}x", f"{by_cpu:.1f}x", f"{saved:.1%}"]
+    cells = [_seconds(peer["seconds"]), f"{peer['claims']}", f"{peer['cost']:.2f}"]
+    return [*cells, f"{faster:.1f}x", f"{by_cpu:.1f}x", f"{saved:.1%}"]
 
 
 def _verdict(plan: dict[str, Any]) -> str:

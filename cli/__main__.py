@@ -91,17 +91,17 @@ _EXAMPLES: Final = f"""examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     os.environ.update(ARRAY_THREADS)
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     if _COMPLETING in os.environ:
         _complete()
-    if not given:
+    if not words:
         _parser(()).print_help(sys.stderr)
         return BAD_INPUT
-    debug = "--debug" in given
-    if given[:1] == ["help"]:
-        given = [*given[1:2], "--help"]
+    debug = "--debug" in words
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     try:
-        parsed = _parsed([word for word in given if word != "--debug"])
+        parsed = _parsed([word for word in words if word != "--debug"])
         choose_style(getattr(parsed, "color", AUTO))
         return _ended(_run(parsed))
     except SystemExit as stop:
@@ -195,7 +195,7 @@ def whole_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _parser(given: Sequence[str], *, is_complete: bool = True) -> argparse.ArgumentParser:
+def _parser(words: Sequence[str], *, is_complete: bool = True) -> argparse.ArgumentParser:
     """Return a parser that knows all commands, but loads only the requested one's arguments and module."""
     parser = _Parser(
         prog="fleetwright",
@@ -206,7 +206,7 @@ def _parser(given: Sequence[str], *, is_complete: bool = True) -> argparse.Argum
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
-    wanted = next((word for word in given if not word.startswith("-")), "")
+    wanted = next((word for word in words if not word.startswith("-")), "")
     if is_complete and wanted and wanted not in COMMANDS:
         _suggest(parser, wanted)
     for name, summary in COMMANDS.items():
@@ -224,8 +224,8 @@ def _suggest(parser: argparse.ArgumentParser, wanted: str) -> None:
         parser.error(f"there is no command {wanted!r}, did you mean {near[0]!r}?")
 
 
-def _parsed(given: Sequence[str]) -> argparse.Namespace:
-    parsed, unknown = _parser(given).parse_known_args(given)
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    parsed, unknown = _parser(words).parse_known_args(words)
     if unknown:
         _refuse(parsed.command, unknown)
     return parsed

@@ -246,14 +246,14 @@ def feature_gates(environment: Mapping[str, str]) -> FeatureGates:
         InputError: If an entry has another form.
     """
     try:
-        given = parse_feature_gates(environment.get(VARIABLE, ""))
+        parsed = parse_feature_gates(environment.get(VARIABLE, ""))
     except InvalidInputError as error:
         raise InputError(error.problem, source=VARIABLE) from error
-    for name in given.unknown:
+    for name in parsed.unknown:
         near = difflib.get_close_matches(name, GATES)
         hint = f", did you mean {near[0]}?" if near else ""
         print(f"warning: {VARIABLE}: there is no gate {name!r} in this release{hint}", file=sys.stderr)
-    return given.gates
+    return parsed.gates
 
 
 def _of_scheduler(path: str | None) -> tuple[tuple[TopologySpread, ...], str]:

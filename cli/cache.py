@@ -235,7 +235,7 @@ class KeptReaders:
     def __init__(self, store: Store, objects: Mapping[Resource, Sequence[Any]]) -> None:
         self._store = store
         self._objects = {name: objects.get(resource, ()) for name, resource in _FIELDS.items()}
-        self._key = store.key("objects", {name: list(found) for name, found in self._objects.items()})
+        self._key = store.key("objects", {name: list(kind_objects) for name, kind_objects in self._objects.items()})
         self._kept = self._read_kept()
         self._read: dict[int, Any] = {}
 
@@ -284,4 +284,4 @@ class KeptReaders:
         except msgspec.MsgspecError:
             return {}
         pairs = [(self._objects[name], getattr(readings, name)) for name in _FIELDS]
-        return {id(obj): reading for given, kept in pairs for obj, reading in zip(given, kept, strict=True)}
+        return {id(obj): reading for objects, kept in pairs for obj, reading in zip(objects, kept, strict=True)}

@@ -61,5 +61,5 @@ def error_lines(error: object) -> tuple[str, ...]:
     if isinstance(error, InputError):
         first, *below = error.lines
         return f"fleetwright: {first}", *below
-    said, mark, hint = str(error).rpartition("\nhint: ")
-    return (f"fleetwright: {said}", f"hint: {hint}") if mark else (f"fleetwright: {error}",)
+    problem, mark, hint = str(error).rpartition("\nhint: ")
+    return (f"fleetwright: {problem}", f"hint: {hint}") if mark else (f"fleetwright: {error}",)

@@ -196,13 +196,13 @@ class NamedTarget:
         return self._means(pod.namespace, name, kind)
 
     def _names(self, name: str, kind: str) -> bool:
-        given, _, rest = self._text.rpartition("/")
-        return rest == name and self._is_kind(given, kind)
+        prefix, _, rest = self._text.rpartition("/")
+        return rest == name and self._is_kind(prefix, kind)
 
     @staticmethod
-    def _is_kind(given: str, kind: str) -> bool:
+    def _is_kind(prefix: str, kind: str) -> bool:
         """Whether the prefix of a name is empty, or is this kind, abbreviated or in the plural."""
-        named = _SHORT_KINDS.get(given.lower(), given)
+        named = _SHORT_KINDS.get(prefix.lower(), prefix)
         return named.lower().removesuffix("s") in ("", kind.lower())
 
     def _near(self) -> str:

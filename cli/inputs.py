@@ -129,17 +129,17 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
             raise InputError("the functions' own terms count with --cluster; leave it out", source="--price-terms")
         return _observe_own(arguments, started)
     with collector_paused():
-        given = _given(arguments) if documents is None else documents
+        input_documents = _given(arguments) if documents is None else documents
         max_pods = getattr(arguments, "max_pods", EXPANDED_MAX)
-        inventory = take_inventory(given, max_pods)
+        inventory = take_inventory(input_documents, max_pods)
         refuse_empty(arguments, inventory.total)
-        region = region_of(arguments, given)
+        region = region_of(arguments, input_documents)
         snapshot, set_aside = _assembled(inventory, arguments, region)
         _check_buffers(snapshot, max_pods)
     TrackedObjects.freeze()  # everything lives as long as the command, so the collector need not visit it
     for warning in inventory.warnings():
         warn(warning)
-    if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(given)):
+    if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(input_documents)):
         warn(f"no prices of {unlisted} are built in, and those of {region} are used: {fetch_hint(unlisted)}")
     ours_by_annotation = any(labels.CLAIM in node.annotations for node in snapshot.nodes)
     command = getattr(arguments, "command", "")
@@ -147,9 +147,9 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         warn(lacking)
     if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    dropped = (*_dropped_fields(given), *_unread_values(snapshot))
-    for found in dropped:
-        warn(found["message"])
+    dropped = (*_dropped_fields(input_documents), *_unread_values(snapshot))
+    for dropped_field in dropped:
+        warn(dropped_field["message"])
     return DecisionInputs(
         snapshot,
         time.perf_counter() - started,
@@ -217,16 +217,16 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
     whose = f"{installation.cluster}: " if getattr(arguments, "all", False) else ""
     for problem in own_state_view.view.problems:
         warn(f"{whose}{problem}")
-    deployed, asked = installation.settings.options(), options_of(arguments)
+    deployed, requested = installation.settings.options(), options_of(arguments)
     options = msgspec.structs.replace(
         deployed,
-        improve_iterations=asked.improve_iterations,
-        karpenter_moves_only=asked.karpenter_moves_only,
-        ignore_budgets=asked.ignore_budgets,
-        moves=asked.moves,
-        move_price=asked.move_price,
-        part_nodes=asked.part_nodes or deployed.part_nodes,
-        seed=asked.seed,
+        improve_iterations=requested.improve_iterations,
+        karpenter_moves_only=requested.karpenter_moves_only,
+        ignore_budgets=requested.ignore_budgets,
+        moves=requested.moves,
+        move_price=requested.move_price,
+        part_nodes=requested.part_nodes or deployed.part_nodes,
+        seed=requested.seed,
     )
     snapshot = msgspec.structs.replace(own_state_view.snapshot, options=options)
     for part in own_state_view.stale_market:
@@ -324,7 +324,7 @@ def _assembled(
         readers=readers,
     )
     readers.keep()
-    set_aside = (*inventory.set_aside, *(found.set_aside for found in problems if found.set_aside is not None))
+    set_aside = (*inventory.set_aside, *(p.set_aside for p in problems if p.set_aside is not None))
     refused = {aside.object for aside in inventory.set_aside}
     for problem in problems:
         if not problem.is_warning:
@@ -437,7 +437,7 @@ def builtin_or_given(arguments: argparse.Namespace, region: str, node_classes: S
 
         from simulator.market.embedded import regions
 
-        numbered = [known for known in regions() if known[-2:] == region[-2:]]  # AWS opens ap-southeast-6 beside -5
+        numbered = [r for r in regions() if r[-2:] == region[-2:]]  # AWS opens ap-southeast-6 beside -5
         near = get_close_matches(region, numbered, n=1, cutoff=0.85)
         hint = f"did you mean {near[0]}? Otherwise {fetch_hint(region)}" if near else fetch_hint(region)
         raise InputError(error.problem, source="--region", hint=hint) from error

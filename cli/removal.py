@@ -86,8 +86,8 @@ class OwnedResources:
         """Return what prevents the removal now, each with advice. Raises PortError."""
         obstacles = []
         namespace = self._karpenter.namespace()
-        theirs = sum(1 for obj in self._kubernetes.list(resources.NODE_CLAIMS).items if not is_mirror(obj))
-        if namespace or theirs:
+        foreign_claims = sum(1 for obj in self._kubernetes.list(resources.NODE_CLAIMS).items if not is_mirror(obj))
+        if namespace or foreign_claims:
             there = f"runs: its Lease is held in namespace {namespace}" if namespace else "has NodeClaims here"
             obstacles.append(
                 f"Karpenter {there}, and with the NodePools its nodes would end. Let Karpenter end its own first, or make them "
@@ -201,8 +201,8 @@ def drain_document(
     cluster: str, remaining: RemainingResources, hindrances: Sequence[str], *, is_acting: bool, has_begun: bool
 ) -> JsonObject:
     """Return everything that remains; the `state` of claims is running, draining or terminating."""
-    known = {record.instance_id for record in remaining.claims}
-    others = [f"Instance/{name}" for name in remaining.instances if name not in known]
+    claimed_instances = {record.instance_id for record in remaining.claims}
+    others = [f"Instance/{name}" for name in remaining.instances if name not in claimed_instances]
     others += [f"{resource.kind}/{obj['metadata']['name']}" for resource, obj in remaining.objects]
     others += [f"LaunchTemplate/{name}" for name in remaining.templates]
     others += [f"InstanceProfile/{profile['InstanceProfileName']}" for profile in remaining.profiles]

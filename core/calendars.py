@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -327,6 +328,37 @@ def closes(pool: NodePool, calendars: Iterable[Calendar]) -> bool:
     return any(rule.settings.closed for rule in rules_of(pool, calendars))
 
 
+def rules_digest(rules: Iterable[CalendarRule], *, of_room: bool = False) -> str:
+    """Return a digest of when the rules close and what their closing does, or of the room that they keep; empty without rules.
+
+    An encoding of the whole rules would change with releases, and with settings that do neither.
+    """
+    text = "\n".join("|".join((*_when(rule), *(_room(rule) if of_room else _closure(rule)))) for rule in rules)
+    return blake2b(text.encode(), digest_size=8).hexdigest() if text else ""
+
+
+def _when(rule: CalendarRule) -> Iterator[str]:
+    settings = rule.settings
+    spans = (settings.lead_time, settings.force_after, *(window.duration for window in rule.windows))
+    starts = (window.start for window in rule.windows)
+    yield rule.time_zone
+    yield from (window.schedule for window in rule.windows)
+    yield from ("" if start is None else start.isoformat() for start in starts)
+    yield from ("" if span is None else str(span // timedelta(seconds=1)) for span in spans)
+    yield from (str(rule.is_outside), ",".join(rule.except_dates), rule.valid_from, rule.valid_until)
+
+
+def _closure(rule: CalendarRule) -> Iterator[str]:
+    yield from (str(rule.settings.closed), rule.settings.pods_that_stay or "")
+
+
+def _room(rule: CalendarRule) -> Iterator[str]:
+    room = rule.settings.warm
+    yield str(rule.settings.closed)
+    if room is not None:
+        yield from (str(room.pods), str(room.refill), *(f"{name}={n}" for name, n in sorted(room.requests.items())))
+
+
 def as_written(pool: NodePool) -> NodePool:
     """Return the NodePool without what calendars make of it."""
     if pool.hours is None:
@@ -546,8 +578,8 @@ def _places(snapshot: Snapshot, nodes: Container[str], wanted: Mapping[str, int]
         if pod.node_name in free and pod.is_active:
             for name in wanted:
                 free[pod.node_name][name] = free[pod.node_name].get(name, 0) - pod.spec.requests.get(name, 0)
-    each = (min(room.get(name, 0) // amount for name, amount in wanted.items()) for room in free.values())
-    return sum(max(0, places) for places in each)
+    per_node = (min(room.get(name, 0) // amount for name, amount in wanted.items()) for room in free.values())
+    return sum(max(0, places) for places in per_node)
 
 
 def _may_use(pod: Pod, pool: NodePool, template: Requirements) -> bool:

@@ -110,11 +110,11 @@ def cluster_status(snapshot: Snapshot) -> ClusterStatus:
         if state.is_managed:
             ours.setdefault(state.node_pool, []).append(state)
     limits_left, counted = remaining(snapshot, states), counted_nodes(snapshot, states)
-    known = {pool.name: pool for pool in snapshot.node_pools}
+    node_pools = {pool.name: pool for pool in snapshot.node_pools}
     pools = []
     for name, pool_states in sorted(ours.items()):
         status = _pool(name, pool_states, snapshot)
-        pool = known.get(name)
+        pool = node_pools.get(name)
         if pool is not None:
             status = _with_budgets(status, pool, limits_left[name], counted.get(name, 0), snapshot)
         pools.append(status)
@@ -147,28 +147,28 @@ def _caps(snapshot: Snapshot, states: Sequence[StateNode]) -> tuple[CapStatus, .
     return tuple(statuses)
 
 
-def _pool(name: str, own: Sequence[StateNode], snapshot: Snapshot) -> PoolStatus:
-    prices = [(paid_price(state, snapshot), state.labels.get(labels.CAPACITY_TYPE)) for state in own]
+def _pool(name: str, states: Sequence[StateNode], snapshot: Snapshot) -> PoolStatus:
+    prices = [(paid_price(state, snapshot), state.labels.get(labels.CAPACITY_TYPE)) for state in states]
     return PoolStatus(
         name=name,
-        nodes=len(own),
-        starting=sum(not state.is_initialized for state in own),
-        pods=sum(not pod.is_daemon and not pod.is_static for state in own for pod in state.pods),
+        nodes=len(states),
+        starting=sum(not state.is_initialized for state in states),
+        pods=sum(not pod.is_daemon and not pod.is_static for state in states for pod in state.pods),
         hourly=sum(price for price, _ in prices),
         spot_hourly=sum(price for price, kind in prices if kind == labels.SPOT),
         budgets={},
-        counted=tuple(sorted(counted for state in own if (counted := _counted(state, snapshot)) is not None)),
+        counted=tuple(sorted(counted for state in states if (counted := _counted(state, snapshot)) is not None)),
         next_change=None,
     )
 
 
 def _with_budgets(
-    status: PoolStatus, pool: NodePool, left: dict[str, int | None], counted: int, snapshot: Snapshot
+    status: PoolStatus, pool: NodePool, limits_left: dict[str, int | None], counted: int, snapshot: Snapshot
 ) -> PoolStatus:
     gate = snapshot.rollouts.get(pool.name)
     return msgspec.structs.replace(
         status,
-        budgets=left,
+        budgets=limits_left,
         next_change=next_change(pool, counted, snapshot.now),
         invalid_budget=unreadable(pool),
         paused=snapshot.paused_pools.get(pool.name, ""),

@@ -70,11 +70,15 @@ def paid_price(state: StateNode, snapshot: Snapshot) -> int:
 
 
 def _coverage(snapshot: Snapshot) -> Coverage:
-    given = (one for one in snapshot.options.commitments if one.ends_at is None or snapshot.now < one.ends_at)
-    commitments = tuple(sorted(given, key=lambda one: (one.breadth, one.name)))
+    current = (
+        commitment
+        for commitment in snapshot.options.commitments
+        if commitment.ends_at is None or snapshot.now < commitment.ends_at
+    )
+    commitments = tuple(sorted(current, key=lambda commitment: (commitment.breadth, commitment.name)))
     if not commitments:
         return NO_COVERAGE
-    remaining_amount = {one.name: one.amount for one in commitments}
+    remaining_amount = {commitment.name: commitment.amount for commitment in commitments}
     states, types = state_nodes(snapshot), pool_types(snapshot)
     staying = [state for state in states if not state.is_marked_for_deletion(snapshot) and _is_on_demand(state)]
     nodes = {
@@ -107,40 +111,42 @@ def _removed_last(state: StateNode) -> tuple[bool, int, str]:
 
 
 def _covered(
-    state: StateNode, types: PoolTypes, commitments: Sequence[Commitment], left: dict[str, int]
+    state: StateNode, types: PoolTypes, commitments: Sequence[Commitment], remaining_amount: dict[str, int]
 ) -> NodeCoverage:
     """Cover a node from the unused amounts and reduce these; several commitments may share one node."""
     node_labels = {**state.labels, labels.CAPACITY_TYPE: labels.ON_DEMAND}
     name, zone = node_labels.get(labels.INSTANCE_TYPE, ""), node_labels.get(labels.ZONE, "")
     price = node_price(node_labels, type_of(node_labels, types.by_name(state.node_pool)))
-    whole = uncovered = price or 1  # an instance of unknown price uses reserved instances, too
+    full_price = uncovered = price or 1  # an instance of unknown price uses reserved instances, too
     taken: dict[str, int] = {}
     for commitment in commitments:
-        wanted = -(-commitment.charge(name, zone, price) * uncovered // whole)
-        amount = min(wanted, left[commitment.name])
+        wanted = -(-commitment.charge(name, zone, price) * uncovered // full_price)
+        amount = min(wanted, remaining_amount[commitment.name])
         if amount:
             taken[commitment.name] = amount
-            left[commitment.name] -= amount
+            remaining_amount[commitment.name] -= amount
             uncovered -= uncovered * amount // wanted
     return NodeCoverage(min(price, uncovered), taken)
 
 
-def _hold(claim: NodeClaim, types: PoolTypes, commitments: Sequence[Commitment], left: dict[str, int]) -> None:
+def _hold(
+    claim: NodeClaim, types: PoolTypes, commitments: Sequence[Commitment], remaining_amount: dict[str, int]
+) -> None:
     """Reserve the charge of a launching claim's largest type, if the claim can only become on-demand capacity."""
     admitted: Mapping[str, tuple[str, ...]] = {r.key: r.values for r in claim.requirements if not r.complement}
     is_shared = labels.SHARED_TENANCY in admitted.get(labels.TENANCY, (labels.SHARED_TENANCY,))
     if not is_shared or admitted.get(labels.CAPACITY_TYPE) != (labels.ON_DEMAND,):
         return
     node_class = claim.node_class.name if claim.node_class is not None else ""
-    known = types.by_name(claim.labels.get(labels.NODEPOOL, ""), node_class)
+    types_by_name = types.by_name(claim.labels.get(labels.NODEPOOL, ""), node_class)
     offers = [
         offering
         for name in admitted.get(labels.INSTANCE_TYPE, ())
-        for offering in (known[name].offerings if name in known else ())
+        for offering in (types_by_name[name].offerings if name in types_by_name else ())
         if offering.capacity_type == labels.ON_DEMAND and offering.zone in admitted.get(labels.ZONE, (offering.zone,))
     ]
     for commitment in commitments:
         wanted = max((commitment.charge(o.instance_type, o.zone, o.price) for o in offers), default=0)
-        if wanted and left[commitment.name]:
-            left[commitment.name] -= min(wanted, left[commitment.name])
+        if wanted and remaining_amount[commitment.name]:
+            remaining_amount[commitment.name] -= min(wanted, remaining_amount[commitment.name])
             return

@@ -160,7 +160,7 @@ def _without_culprits(
     if form is None:
         raise first
     culprits: list[_Suspect] = []
-    found: list[SetAside] = []
+    set_aside: list[SetAside] = []
     error: Exception = first
     for _ in range(CULPRITS_MAX):
         low, high = 0, len(suspects)  # the oldest `low` of them raise nothing; with `high` it raises
@@ -170,20 +170,20 @@ def _without_culprits(
             low, high, error = (low, middle, tried.error) if isinstance(tried, _Raised) else (middle, high, error)
         out = suspects[low:high]
         culprits += out
-        found += [internal_error(name, error) for suspect in out for name in suspect.names]
+        set_aside += [internal_error(name, error) for suspect in out for name in suspect.names]
         suspects = [*suspects[:low], *suspects[high:]]
         rest = form(snapshot, culprits, error)
         result = _tried(decide, rest)
         if not isinstance(result, _Raised):
-            return Contained(result, rest, _exclusion(found, form, error))
+            return Contained(result, rest, _exclusion(set_aside, form, error))
         error = result.error  # there is a further culprit
     rest = form(snapshot, (*culprits, *suspects), error)
-    found += [internal_error(name, error) for suspect in suspects for name in suspect.names]
-    return Contained(decide(rest), rest, _exclusion(found, form, error))
+    set_aside += [internal_error(name, error) for suspect in suspects for name in suspect.names]
+    return Contained(decide(rest), rest, _exclusion(set_aside, form, error))
 
 
-def _exclusion(found: Iterable[SetAside], form: object, error: Exception) -> Exclusion:
-    return Exclusion(tuple(sorted(set(found))), is_bare=form is _bare, message=_message(error))
+def _exclusion(set_aside: Iterable[SetAside], form: object, error: Exception) -> Exclusion:
+    return Exclusion(tuple(sorted(set(set_aside))), is_bare=form is _bare, message=_message(error))
 
 
 def excluding(snapshot: Snapshot, exclusion: Exclusion) -> Snapshot:
@@ -220,7 +220,7 @@ class _Suspect(msgspec.Struct, frozen=True):
 
 def _suspects(snapshot: Snapshot) -> list[_Suspect]:
     """Return everything that may be set aside, the oldest first."""
-    found = [*_pod_groups(snapshot.pods)]
+    suspects = [*_pod_groups(snapshot.pods)]
     kinds = {
         "nodes": "Node",
         "node_pools": "NodePool",
@@ -230,8 +230,8 @@ def _suspects(snapshot: Snapshot) -> list[_Suspect]:
     for field, kind in {**kinds, **_DROPPED}.items():
         for position, obj in enumerate(getattr(snapshot, field)):
             born = getattr(obj, "created_at", None) or _ALWAYS_THERE
-            found.append(_Suspect(field, (position,), (_name(kind, obj),), born))
-    return sorted(found, key=lambda suspect: (suspect.born, suspect.field, suspect.positions))
+            suspects.append(_Suspect(field, (position,), (_name(kind, obj),), born))
+    return sorted(suspects, key=lambda suspect: (suspect.born, suspect.field, suspect.positions))
 
 
 def _pod_groups(pods: Sequence[Pod]) -> Iterable[_Suspect]:
@@ -412,20 +412,20 @@ def without_time_for(snapshot: Snapshot, waiting: Collection[str]) -> Snapshot:
     """Return the snapshot in which these pods wait for the next run (DeadlineReached): their rules are not even read."""
     if not waiting:
         return snapshot
-    known: dict[tuple[str, int], PodSpec] = {}
+    specs: dict[tuple[str, int], PodSpec] = {}
     pods = []
     for pod in snapshot.pods:
         if pod.key in waiting:
             question = pod.spec.scheduler_name, pod.spec.priority
-            if question not in known:
-                known[question] = PodSpec(
+            if question not in specs:
+                specs[question] = PodSpec(
                     requests={"pods": 1},
                     scheduler_name=pod.spec.scheduler_name,
                     priority=pod.spec.priority,
                     problem=NO_TIME,
                     problem_reason=PodReason.DEADLINE_REACHED,
                 )
-            pods.append(msgspec.structs.replace(pod, spec=known[question]))
+            pods.append(msgspec.structs.replace(pod, spec=specs[question]))
         else:
             pods.append(pod)
     return msgspec.structs.replace(snapshot, pods=tuple(pods))

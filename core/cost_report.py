@@ -32,9 +32,9 @@ def lives(outcomes: Iterable[DecisionOutcome]) -> tuple[InstanceLife, ...]:
     recorded = [outcome.instance for outcome in outcomes if outcome.instance is not None]
     by_instance: dict[str, InstanceLife] = {}
     for life in sorted(recorded, key=lambda life: (life.ended_at is not None, life.launched_at)):
-        known = by_instance.setdefault(life.instance, life)
-        if life.ended_at is not None and (known.ended_at is None or life.ended_at < known.ended_at):
-            by_instance[life.instance] = msgspec.structs.replace(known, ended_at=life.ended_at)
+        counted = by_instance.setdefault(life.instance, life)
+        if life.ended_at is not None and (counted.ended_at is None or life.ended_at < counted.ended_at):
+            by_instance[life.instance] = msgspec.structs.replace(counted, ended_at=life.ended_at)
     return tuple(sorted(by_instance.values(), key=lambda life: (life.launched_at, life.instance)))
 
 
@@ -271,5 +271,5 @@ class ReportBuilder:
         return total
 
 
-def _largest_first(found: dict[str, int]) -> dict[str, int]:
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+def _largest_first(costs: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(costs.items(), key=lambda item: (-item[1], item[0])))

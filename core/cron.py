@@ -71,6 +71,15 @@ class Schedule(msgspec.Struct, frozen=True):
         """
         return _parsed(text)
 
+    @classmethod
+    def read(cls, text: str) -> Schedule:
+        """Read a schedule that need not ever occur: a CronJob may have one.
+
+        Raises:
+            InvalidInputError: If it is not a schedule.
+        """
+        return _read(text)
+
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first start strictly after `moment` (UTC), None if there is none within cronsim's fifty years."""
         iterator = copy(_iterator(self))
@@ -85,17 +94,21 @@ class Schedule(msgspec.Struct, frozen=True):
 
 @lru_cache(_SCHEDULES_KEPT)
 def _parsed(text: str) -> Schedule:
-    fields = MACROS.get(text, text).split()
-    if text.startswith("@") and text not in MACROS:
-        raise InvalidInputError(f"unknown macro {text!r}, use one of {', '.join(MACROS)}")
-    if len(fields) != len(_FIELDS):
-        raise InvalidInputError(f"{text!r} has {len(fields)} fields, not minute, hour, day, month and weekday")
-    schedule = Schedule(*(_values(part, field) for part, field in zip(fields, _FIELDS, strict=True)))
+    schedule = _read(text)
     try:
         _iterator(schedule)
     except CronSimError as error:
         raise InvalidInputError(f"{text!r} never occurs") from error
     return schedule
+
+
+def _read(text: str) -> Schedule:
+    fields = MACROS.get(text, text).split()
+    if text.startswith("@") and text not in MACROS:
+        raise InvalidInputError(f"unknown macro {text!r}, use one of {', '.join(MACROS)}")
+    if len(fields) != len(_FIELDS):
+        raise InvalidInputError(f"{text!r} has {len(fields)} fields, not minute, hour, day, month and weekday")
+    return Schedule(*(_values(part, field) for part, field in zip(fields, _FIELDS, strict=True)))
 
 
 @lru_cache(_SCHEDULES_KEPT)

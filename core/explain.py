@@ -137,8 +137,11 @@ def _with_capacity(snapshot: Snapshot) -> Snapshot:
 
     def opened(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
         return tuple(
-            replace(one, offerings=tuple(o if o.reservation_id else replace(o, available=True) for o in one.offerings))
-            for one in types
+            replace(
+                instance_type,
+                offerings=tuple(o if o.reservation_id else replace(o, available=True) for o in instance_type.offerings),
+            )
+            for instance_type in types
         )
 
     replace, catalogue = msgspec.structs.replace, snapshot.catalogue
@@ -237,10 +240,10 @@ def _next_best(snapshot: Snapshot, claim: PlannedClaim) -> str:
         for kind in pool_types(snapshot).of(claim.node_pool)
         if kind.name in claim.instance_types[1 : 1 + _ALTERNATIVES_MAX]
     }
-    known = [(name, prices[name]) for name in claim.instance_types[1 : 1 + _ALTERNATIVES_MAX] if name in prices]
+    priced = [(name, prices[name]) for name in claim.instance_types[1 : 1 + _ALTERNATIVES_MAX] if name in prices]
     shown = [
         f"{name} ${dollars(price):.4f} ({_above_cheapest(price, claim.price)})"
-        for name, price in known
+        for name, price in priced
         if price is not None
     ]
     if not shown:
@@ -412,8 +415,10 @@ def _about(gang: Gang) -> list[str]:
     """Return what is written about a group."""
     lines = [f"written as {gang.source}: {gang.total} members, {gang.minimum} of them start together"]
     if gang.places:
-        own = next(filter(None, gang.places), "")
-        bought = f"on nodes that are bought for it, with label {labels.PROVISIONING_REQUEST}={own}" if own else ""
+        request = next(filter(None, gang.places), "")
+        bought = (
+            f"on nodes that are bought for it, with label {labels.PROVISIONING_REQUEST}={request}" if request else ""
+        )
         lines.append(" or ".join(filter(None, ("on nodes that are there" if "" in gang.places else "", bought))))
     elif gang.topology_keys:
         lines.append(f"all members share one value of {', '.join(gang.topology_keys)}")
@@ -521,7 +526,7 @@ def _of_reservation(state: StateNode, snapshot: Snapshot) -> Iterator[str]:
     """Return when the node's capacity reservation ends for it, if that is known."""
     identity = state.labels.get(labels.RESERVATION_ID, "")
     ends = (node_class.reservation_ends for node_class in snapshot.node_classes)
-    leaves = next((known[identity] for known in ends if identity in known), None)
+    leaves = next((end_times[identity] for end_times in ends if identity in end_times), None)
     if leaves is None:
         return
     is_block = state.labels.get(labels.RESERVATION_TYPE) == CAPACITY_BLOCK

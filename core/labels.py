@@ -296,9 +296,9 @@ def normalized(key: str) -> str:
     return ALIASES.get(key, key)
 
 
-def without_own(given: Mapping[str, str]) -> dict[str, str]:
+def without_own(values: Mapping[str, str]) -> dict[str, str]:
     """Return annotations or tags without our keys, which only we write: they identify a node's owner and why it leaves."""
-    return {key: value for key, value in given.items() if not key.startswith(OWN_PREFIX)}
+    return {key: value for key, value in values.items() if not key.startswith(OWN_PREFIX)}
 
 
 def is_restricted(key: str) -> bool:

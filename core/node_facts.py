@@ -55,10 +55,10 @@ def with_trusted_nodes(snapshot: Snapshot) -> TrustedNodes:
     """
     claims = {claim.provider_id: claim for claim in sorted(snapshot.node_claims, key=_name) if claim.provider_id}
     types = _Types(snapshot)
-    known: set[str] = set()
+    seen: set[str] = set()
     shared: set[str] = set()
     for node in snapshot.nodes:
-        (shared if node.provider_id in known else known).add(node.provider_id)
+        (shared if node.provider_id in seen else seen).add(node.provider_id)
     shared.discard("")
     doubts: list[NodeDoubt] = []
     nodes = []

@@ -414,23 +414,23 @@ SYSTEM_SPREADS: Final = (
 """Spreads of pods without their own, unless configured otherwise (podtopologyspread/plugin.go, `defaultingType: System`)."""
 
 
-def spread_selector(spread: TopologySpread, own: Mapping[str, str]) -> LabelSelector | None:
+def spread_selector(spread: TopologySpread, pod_labels: Mapping[str, str]) -> LabelSelector | None:
     """Return what a constraint of a pod with these labels selects, None for nothing.
 
     An empty selector selects nothing (podtopologyspread/common.go), unless `matchLabelKeys` add to it.
     """
-    selector = with_label_keys(spread.selector, own, spread.match_label_keys)
+    selector = with_label_keys(spread.selector, pod_labels, spread.match_label_keys)
     return selector if selector is not None and selector.requirements else None
 
 
 def with_label_keys(
-    selector: LabelSelector | None, own: Mapping[str, str], same: Collection[str], other: Collection[str] = ()
+    selector: LabelSelector | None, pod_labels: Mapping[str, str], same: Collection[str], other: Collection[str] = ()
 ) -> LabelSelector | None:
     """Return the selector narrowed to the pod's own values of the keys `same`, and to other values of the keys `other`."""
     if selector is None or not (same or other):
         return selector
-    added = [Requirement(key, False, (own[key],)) for key in sorted(set(same)) if key in own]
-    added += [Requirement(key, True, (own[key],)) for key in sorted(set(other)) if key in own]
+    added = [Requirement(key, False, (pod_labels[key],)) for key in sorted(set(same)) if key in pod_labels]
+    added += [Requirement(key, True, (pod_labels[key],)) for key in sorted(set(other)) if key in pod_labels]
     return LabelSelector(tuple(sorted({*selector.requirements, *added}))) if added else selector
 
 

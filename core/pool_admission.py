@@ -20,22 +20,22 @@ from core.pools import template_requirements
 
 
 def admitted_types(
-    types: Iterable[InstanceType], asked: Requirements, keys: frozenset[str]
+    types: Iterable[InstanceType], required: Requirements, keys: frozenset[str]
 ) -> tuple[InstanceType, ...]:
     """Return the types that may carry the labels as required, and have an available offering in zone and capacity type.
 
     Args:
         types: The types to choose from.
-        asked: The requirements; those on labels that no type has are ignored.
+        required: The requirements; those on labels that no type has are ignored.
         keys: The labels of instance types (`Catalogue.label_keys`): a type without one of them does not meet a requirement on
             it.
     """
-    demanded = [key for key, requirement in asked.items() if key in keys and not requirement.tolerates_absence]
+    demanded = [key for key, requirement in required.items() if key in keys and not requirement.tolerates_absence]
     return tuple(
-        requirement
-        for requirement in types
-        if all(key in requirement.labels for key in demanded)
-        and requirement.requirements(asked).conflict(asked) is None
+        instance_type
+        for instance_type in types
+        if all(key in instance_type.labels for key in demanded)
+        and instance_type.requirements(required).conflict(required) is None
     )
 
 

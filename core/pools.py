@@ -169,9 +169,9 @@ def _subjects(overlay: NodeOverlay, offers: Mapping[tuple[int, int], _Bought]) -
 
 
 def _certain(template: Requirements, keys: frozenset[str]) -> Requirements:
-    known = labels.WELL_KNOWN | keys
+    known_keys = labels.WELL_KNOWN | keys
     return template.without(
-        *(key for key, requirement in template.items() if key not in known and len(requirement.values) != 1)
+        *(key for key, requirement in template.items() if key not in known_keys and len(requirement.values) != 1)
     )
 
 
@@ -264,17 +264,17 @@ def is_priced(pool: NodePool) -> bool:
 # Caps count a node for the pods that it is launched for. A node for pods of several owners is shared out by their requests.
 
 
-def share_of(part: Mapping[str, int], whole: Mapping[str, int]) -> int:
+def share_of(part: Mapping[str, int], total: Mapping[str, int]) -> int:
     """Return the share of a node that its pods' requests give to some of them, in millionths, rounded up.
 
     It is the mean of their shares of each resource that any of the pods requests. Pods without requests count by number.
 
     Args:
         part: The sum of some pods' requests, `pods` among them.
-        whole: That of all pods of the node.
+        total: That of all pods of the node.
     """
-    named = [name for name in sorted(whole) if whole[name] > 0 and name != quantity.PODS] or [quantity.PODS]
-    shares = sum(-(-part.get(name, 0) * PPM // max(1, whole.get(name, 0))) for name in named)
+    named = [name for name in sorted(total) if total[name] > 0 and name != quantity.PODS] or [quantity.PODS]
+    shares = sum(-(-part.get(name, 0) * PPM // max(1, total.get(name, 0))) for name in named)
     return min(PPM, -(-shares // len(named)))
 
 
@@ -309,9 +309,11 @@ def is_dedicated(pool: NodePool) -> bool:
     return tenancy is not None and not tenancy.has(labels.SHARED_TENANCY)
 
 
-def surcharged(found: InstanceType, ppm: int) -> InstanceType:
+def surcharged(instance_type: InstanceType, ppm: int) -> InstanceType:
     """Return the type at prices that are higher by these millionths; places in reservations stay paid for."""
-    return msgspec.structs.replace(found, offerings=tuple(_surcharged(offering, ppm) for offering in found.offerings))
+    return msgspec.structs.replace(
+        instance_type, offerings=tuple(_surcharged(offering, ppm) for offering in instance_type.offerings)
+    )
 
 
 def _surcharged(offering: Offering, ppm: int) -> Offering:
@@ -345,8 +347,8 @@ class PoolTypes:
 
     def of(self, pool: str, node_class: str = "") -> tuple[InstanceType, ...]:
         """Return the types of a NodePool by name; if it is gone or has another EC2NodeClass, the catalogue's for that class."""
-        known = self._pools.get(pool)
-        if known is None or (node_class and known.node_class.name != node_class):
+        node_pool = self._pools.get(pool)
+        if node_pool is None or (node_class and node_pool.node_class.name != node_class):
             return self._of_class(node_class)
         if pool not in self._known:
             self._known[pool] = self._compute(self._pools[pool])
@@ -354,12 +356,12 @@ class PoolTypes:
 
     def by_name(self, pool: str, node_class: str = "") -> Mapping[str, InstanceType]:
         """Return the types of `of`, by name."""
-        known = self._by_name.get((pool, node_class))
-        if known is None:
-            known = self._by_name[pool, node_class] = {
+        named = self._by_name.get((pool, node_class))
+        if named is None:
+            named = self._by_name[pool, node_class] = {
                 instance_type.name: instance_type for instance_type in self.of(pool, node_class)
             }
-        return known
+        return named
 
     def _compute(self, pool: NodePool) -> tuple[InstanceType, ...]:
         types = self._bare(pool)
@@ -414,8 +416,8 @@ class _Overlaid:
         """The types with the overlays that apply to the NodePool."""
         return tuple(map(self._one, types))
 
-    def _compute(self, one: InstanceType) -> InstanceType:
-        return overlaid((one,), *self.subject)[0]
+    def _compute(self, instance_type: InstanceType) -> InstanceType:
+        return overlaid((instance_type,), *self.subject)[0]
 
 
 _overlaid: list[_Overlaid] = []
@@ -423,7 +425,7 @@ _overlaid: list[_Overlaid] = []
 
 def _overlaid_for(overlays: tuple[NodeOverlay, ...], template: Requirements, keys: frozenset[str]) -> _Overlaid:
     subject = overlays, template, keys
-    entry = next((known for known in _overlaid if known.subject == subject), None)
+    entry = next((overlaid for overlaid in _overlaid if overlaid.subject == subject), None)
     if entry is None:
         entry = _Overlaid(*subject)
         _overlaid.insert(0, entry)

@@ -83,50 +83,51 @@ def commitments(
     """
     places = [f"reservedInstances[{i}]" for i in range(len(reserved))]
     by_place: list[tuple[str, Commitment]] = [
-        (where, _reserved(one, where)) for one, where in zip(reserved, places, strict=True)
+        (where, _reserved(entry, where)) for entry, where in zip(reserved, places, strict=True)
     ]
-    by_place += [(f"savingsPlans[{i}]", _plan(one, f"savingsPlans[{i}]")) for i, one in enumerate(plans)]
+    by_place += [(f"savingsPlans[{i}]", _plan(entry, f"savingsPlans[{i}]")) for i, entry in enumerate(plans)]
     names: dict[str, str] = {}
-    for where, one in by_place:
-        if not one.name or one.name in names:
-            problem = f"{one.name!r} is also {names[one.name]}" if one.name else "is empty"
+    for where, commitment in by_place:
+        name = commitment.name
+        if not name or name in names:
+            problem = f"{name!r} is also {names[name]}" if name else "is empty"
             raise InvalidInputError(f"{problem}: give each commitment a name of its own", field=f"{where}.name")
-        names[one.name] = where
-    return tuple(sorted((one for _, one in by_place), key=lambda one: one.name))
+        names[name] = where
+    return tuple(sorted((commitment for _, commitment in by_place), key=lambda commitment: commitment.name))
 
 
-def _reserved(one: ReservedInstancesEntry, where: str) -> ReservedInstances:
-    if not all(one.instance_type.partition(".")):
-        problem = f"{one.instance_type!r} is not a type with family and size, such as m7i.large"
+def _reserved(entry: ReservedInstancesEntry, where: str) -> ReservedInstances:
+    if not all(entry.instance_type.partition(".")):
+        problem = f"{entry.instance_type!r} is not a type with family and size, such as m7i.large"
         raise InvalidInputError(problem, field=f"{where}.instanceType")
-    if one.count < 1:
-        raise InvalidInputError(f"{one.count} is not a number of instances, 1 or more", field=f"{where}.count")
+    if entry.count < 1:
+        raise InvalidInputError(f"{entry.count} is not a number of instances, 1 or more", field=f"{where}.count")
     return ReservedInstances(
-        name=one.name,
-        instance_type=one.instance_type,
-        count=one.count,
-        zone=one.zone,
-        is_size_flexible=one.size_flexible,
-        ends_at=one.ends_at,
+        name=entry.name,
+        instance_type=entry.instance_type,
+        count=entry.count,
+        zone=entry.zone,
+        is_size_flexible=entry.size_flexible,
+        ends_at=entry.ends_at,
     )
 
 
-def _plan(one: SavingsPlanEntry, where: str) -> SavingsPlan:
-    if not one.rates:
+def _plan(entry: SavingsPlanEntry, where: str) -> SavingsPlan:
+    if not entry.rates:
         problem = "is empty, so nothing is covered: say what is taken off the on-demand price"
         raise InvalidInputError(problem, field=f"{where}.rates")
-    amount = nanodollars(one.dollars_per_hour, f"{where}.dollarsPerHour")
+    amount = nanodollars(entry.dollars_per_hour, f"{where}.dollarsPerHour")
     if not amount:
         raise InvalidInputError("is nothing, so nothing is covered", field=f"{where}.dollarsPerHour")
-    rates = tuple(_rate(rate, f"{where}.rates[{i}]") for i, rate in enumerate(one.rates))
-    return SavingsPlan(name=one.name, amount=amount, rates=rates, ends_at=one.ends_at)
+    rates = tuple(_rate(rate, f"{where}.rates[{i}]") for i, rate in enumerate(entry.rates))
+    return SavingsPlan(name=entry.name, amount=amount, rates=rates, ends_at=entry.ends_at)
 
 
-def _rate(one: RateEntry, where: str) -> CommittedRate:
-    ppm = share(one.percent, f"{where}.percent")
+def _rate(entry: RateEntry, where: str) -> CommittedRate:
+    ppm = share(entry.percent, f"{where}.percent")
     if ppm == PPM:
-        raise InvalidInputError(f"{one.percent} leaves nothing to pay: below 100", field=f"{where}.percent")
-    return CommittedRate(ppm=ppm, families=tuple(sorted(set(one.instance_families))))
+        raise InvalidInputError(f"{entry.percent} leaves nothing to pay: below 100", field=f"{where}.percent")
+    return CommittedRate(ppm=ppm, families=tuple(sorted(set(entry.instance_families))))
 
 
 # Price terms: discounts on EC2's list prices, and charges besides the instance.
@@ -198,12 +199,16 @@ class ClassCharges(msgspec.Struct, frozen=True, kw_only=True):
     address: int = 0
 
 
-def charged(found: InstanceType, terms: PriceTerms, charges: ClassCharges) -> InstanceType:
+def charged(instance_type: InstanceType, terms: PriceTerms, charges: ClassCharges) -> InstanceType:
     """Return the type at the paid prices; the same object if nothing changes."""
-    vcpus = found.capacity.get(CPU, 0) // _MILLICORES
-    family = found.name.partition(".")[0]
-    offerings = tuple(_charged(offering, family, vcpus, terms, charges) for offering in found.offerings)
-    return found if offerings == found.offerings else msgspec.structs.replace(found, offerings=offerings)
+    vcpus = instance_type.capacity.get(CPU, 0) // _MILLICORES
+    family = instance_type.name.partition(".")[0]
+    offerings = tuple(_charged(offering, family, vcpus, terms, charges) for offering in instance_type.offerings)
+    return (
+        instance_type
+        if offerings == instance_type.offerings
+        else msgspec.structs.replace(instance_type, offerings=offerings)
+    )
 
 
 def _charged(offering: Offering, family: str, vcpus: int, terms: PriceTerms, charges: ClassCharges) -> Offering:
@@ -275,31 +280,31 @@ def read_terms(text: str | bytes) -> PriceTerms:
         raise error.within(subject=SUBJECT) from error
 
 
-def _discount(one: _Discount, where: str) -> Discount:
-    _refuse_unknown(one.capacity_types, _DISCOUNTED, f"{where}.capacityTypes")
+def _discount(entry: _Discount, where: str) -> Discount:
+    _refuse_unknown(entry.capacity_types, _DISCOUNTED, f"{where}.capacityTypes")
     return Discount(
-        ppm=share(one.percent, f"{where}.percent"),
-        families=tuple(sorted(set(one.instance_families))),
-        capacity_types=tuple(sorted(set(one.capacity_types))),
+        ppm=share(entry.percent, f"{where}.percent"),
+        families=tuple(sorted(set(entry.instance_families))),
+        capacity_types=tuple(sorted(set(entry.capacity_types))),
     )
 
 
-def _licence(one: _Licence, where: str) -> Licence:
-    if not one.node_classes and not one.ami_families:
+def _licence(entry: _Licence, where: str) -> Licence:
+    if not entry.node_classes and not entry.ami_families:
         problem = "names neither nodeClasses nor amiFamilies, so it is nobody's: name one of them"
         raise InvalidInputError(problem, field=where)
-    _refuse_unknown(one.ami_families, FAMILIES, f"{where}.amiFamilies")
+    _refuse_unknown(entry.ami_families, FAMILIES, f"{where}.amiFamilies")
     return Licence(
-        node_classes=tuple(sorted(set(one.node_classes))),
-        ami_families=tuple(sorted(set(one.ami_families))),
-        a_vcpu=nanodollars(one.dollars_per_vcpu_hour, f"{where}.dollarsPerVCPUHour"),
-        a_node=nanodollars(one.dollars_per_hour, f"{where}.dollarsPerHour"),
+        node_classes=tuple(sorted(set(entry.node_classes))),
+        ami_families=tuple(sorted(set(entry.ami_families))),
+        a_vcpu=nanodollars(entry.dollars_per_vcpu_hour, f"{where}.dollarsPerVCPUHour"),
+        a_node=nanodollars(entry.dollars_per_hour, f"{where}.dollarsPerHour"),
     )
 
 
-def _refuse_unknown(given: Iterable[str], known: Iterable[str], field: str) -> None:
-    allowed = sorted(known)
-    for name in given:
+def _refuse_unknown(names: Iterable[str], known_names: Iterable[str], field: str) -> None:
+    allowed = sorted(known_names)
+    for name in names:
         if name not in allowed:
             raise InvalidInputError(f"{name!r} is not one of {', '.join(allowed)}", field=field)
 
@@ -335,12 +340,14 @@ class TermPrices:
         return msgspec.structs.replace(catalogue, default=default, by_node_class=dict(sorted(by_class.items())))
 
     def _charged(self, types: tuple[InstanceType, ...], charges: ClassCharges) -> tuple[InstanceType, ...]:
-        known = self._lists.get(charges)
-        if known is None:
+        charged_lists = self._lists.get(charges)
+        if charged_lists is None:
             if len(self._lists) >= CHARGES_KEPT:
                 self._lists.clear()
-            known = self._lists[charges] = ByIdentity(partial(_all_charged, self._terms, charges), size=LISTS_KEPT)
-        return known(types)
+            charged_lists = self._lists[charges] = ByIdentity(
+                partial(_all_charged, self._terms, charges), size=LISTS_KEPT
+            )
+        return charged_lists(types)
 
 
 def charges_of(node_class: EC2NodeClass, terms: PriceTerms) -> ClassCharges:

@@ -127,7 +127,7 @@ def state_of(request: ProvisioningRequest, snapshot: Snapshot) -> tuple[str, ...
         return ("looks for room",)
     places = len(places_to_come(request, snapshot))
     pods = f"{len(consumers(request, snapshot.pods))} pods have taken over their room"
-    own = (
+    bought_nodes = (
         f"its nodes: {', '.join(sorted(own_nodes(request, snapshot))) or 'none is left'}"
         if request.has_own_nodes
         else ""
@@ -136,7 +136,7 @@ def state_of(request: ProvisioningRequest, snapshot: Snapshot) -> tuple[str, ...
         f"{places} places are kept until {since + BOOKED_FOR:%H:%M:%S} UTC" if is_booked(request, snapshot.now) else ""
     )
     outcome = "has booked its room" if kept else "no longer keeps room"
-    return (outcome, *filter(None, (kept, pods, own)))
+    return (outcome, *filter(None, (kept, pods, bought_nodes)))
 
 
 def places_to_come(request: ProvisioningRequest, snapshot: Snapshot) -> tuple[Pod, ...]:
@@ -443,13 +443,16 @@ def _outcome(
         return RequestCondition(*kind, RequestReason.CAPACITY_NOT_FOUND, group.message), {}
     if group.awaits_nodes:
         return RequestCondition(PROVISIONED, "False", RequestReason.NODES_STARTING, _waiting(group, starting)), {}
-    own = group.domain.get(labels.PROVISIONING_REQUEST, "")
+    bought_for = group.domain.get(labels.PROVISIONING_REQUEST, "")
     block = {RESERVATION: request.reservation} if request.reservation else {}
-    if not own:
+    if not bought_for:
         text = f"nodes that run have room for its {group.members} pods, kept for {BOOKED_FOR.seconds // 60} minutes"
         return RequestCondition(PROVISIONED, "True", RequestReason.CAPACITY_FOUND, text), block
-    text = f"nodes with label {labels.PROVISIONING_REQUEST}={own} are ready for its {group.members} pods"
-    return RequestCondition(PROVISIONED, "True", RequestReason.CAPACITY_PROVISIONED, text), {DETAIL: own, **block}
+    text = f"nodes with label {labels.PROVISIONING_REQUEST}={bought_for} are ready for its {group.members} pods"
+    return RequestCondition(PROVISIONED, "True", RequestReason.CAPACITY_PROVISIONED, text), {
+        DETAIL: bought_for,
+        **block,
+    }
 
 
 def _has_no_room(group: PlannedGroup) -> bool:

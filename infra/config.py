@@ -46,29 +46,29 @@ RETENTION_DAYS: Final = (
 """Retentions that CloudWatch Logs accepts."""
 
 
-def _flag(given: object) -> object:
+def _flag(written: object) -> object:
     """`-c` gives text; anything but these two words is rejected, so that `flase` does not mean true."""
-    return {"true": True, "false": False}.get(given, given) if isinstance(given, str) else given
+    return {"true": True, "false": False}.get(written, written) if isinstance(written, str) else written
 
 
-def _retention(given: object) -> object:
-    days = _number(given)
+def _retention(written: object) -> object:
+    days = _number(written)
     if days not in RETENTION_DAYS:
         raise ValueError("not a retention of CloudWatch Logs")
     return days
 
 
-def _number(given: object) -> object:
+def _number(written: object) -> object:
     """`true` is no number, although Python counts it as one."""
-    number = int(given) if isinstance(given, str) and given.isdigit() else given
+    number = int(written) if isinstance(written, str) and written.isdigit() else written
     if isinstance(number, bool) or not isinstance(number, int):
         raise ValueError("not a whole number")  # noqa: TRY004 - pydantic turns only this into a message
     return number
 
 
-def _roles(given: object) -> object:
+def _roles(written: object) -> object:
     """IAM shows paths with a slash at the beginning; ARNs have one between `role` and the path."""
-    listed = names(given)
+    listed = names(written)
     if isinstance(listed, list) and all(isinstance(name, str) for name in listed):
         return list(dict.fromkeys(name.removeprefix("/") for name in listed))
     return listed

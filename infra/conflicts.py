@@ -80,22 +80,22 @@ def conflicts_between(configs: Iterable[ClusterConfig]) -> list[str]:
     return problems + _vpcs_in_two_regions(distinct.values())
 
 
-def _shared(found: Iterable[ClusterConfig], owned: Owned, says: str) -> list[str]:
+def _shared(configs: Iterable[ClusterConfig], owned: Owned, says: str) -> list[str]:
     """Return a line for each cluster that owns what an earlier one of its account and region owns."""
     seen: set[Hashable] = set()
     problems = []
-    for config in found:
-        things = {(config.account, config.region, thing) for thing in owned(config)}
-        if things & seen:
+    for config in configs:
+        owned_keys = {(config.account, config.region, owned_name) for owned_name in owned(config)}
+        if owned_keys & seen:
             problems.append(f"clusters: {config.cluster} in {config.region} has {says}")
-        seen |= things
+        seen |= owned_keys
     return problems
 
 
-def _vpcs_in_two_regions(found: Iterable[ClusterConfig]) -> list[str]:
+def _vpcs_in_two_regions(configs: Iterable[ClusterConfig]) -> list[str]:
     home: dict[str, str] = {}
     problems = []
-    for config in found:
+    for config in configs:
         if config.vpc and home.setdefault(config.vpc.id, config.region) != config.region:
             other = home[config.vpc.id]
             problems.append(f"clusters: {config.cluster} in {config.region} has vpc.id = {config.vpc.id} of {other}")
@@ -121,11 +121,11 @@ def _problem_of_email(config: ClusterConfig) -> str:
 def _problem_of_bounds(config: ClusterConfig) -> str:
     """Return which bounds of approval have no effect: people who set them believe that commands wait."""
     mode = str(config.settings.get("mode") or "act")
-    given = [to_camel(field) for field in _BOUNDS if config.settings.get(field)]
-    if mode != "act" or not given:
+    bounds = [to_camel(field) for field in _BOUNDS if config.settings.get(field)]
+    if mode != "act" or not bounds:
         return ""
     return (
-        f"{' and '.join(given)} without mode: no command waits for approval; set mode to {APPROVE}, or leave them out"
+        f"{' and '.join(bounds)} without mode: no command waits for approval; set mode to {APPROVE}, or leave them out"
     )
 
 

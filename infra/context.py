@@ -66,11 +66,11 @@ def clusters(context: Mapping[str, Any], *, account: str | None, region: str | N
     Raises:
         ContextError: If a key is not known, a value is not allowed, or values do not go together (`infra.conflicts`).
     """
-    given = {key: value for key, value in context.items() if ":" not in key and not key.startswith(("@", "aws-cdk"))}
-    entries = parsed(given.pop(CLUSTERS, [{}]))
+    shared = {key: value for key, value in context.items() if ":" not in key and not key.startswith(("@", "aws-cdk"))}
+    entries = parsed(shared.pop(CLUSTERS, [{}]))
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise ContextError([f"{CLUSTERS} = {json.dumps(entries)}: expected a list with an object per cluster"])
-    base = {"region": region or "us-east-1", **({"account": account} if account else {}), **given}
+    base = {"region": region or "us-east-1", **({"account": account} if account else {}), **shared}
     problems: list[str] = []
     configs: list[ClusterConfig] = []
     for number, entry in enumerate(entries):
@@ -85,8 +85,8 @@ def clusters(context: Mapping[str, Any], *, account: str | None, region: str | N
     return tuple(configs)
 
 
-def _cluster(given: Mapping[str, Any]) -> tuple[ClusterConfig | None, list[str]]:
-    values = {_OTHER_SPELLINGS.get(key, key): value for key, value in given.items() if value is not None}
+def _cluster(entry: Mapping[str, Any]) -> tuple[ClusterConfig | None, list[str]]:
+    values = {_OTHER_SPELLINGS.get(key, key): value for key, value in entry.items() if value is not None}
     problems = [_unknown(key) for key in values if key not in KEYS]
     settings = {SETTINGS[key]: _as_text(value) for key, value in values.items() if key in SETTINGS}
     problems += _wrong_settings(settings)
@@ -106,25 +106,25 @@ def _unknown(key: str) -> str:
     return f"{key} is not a key of the context{hint} Known: {', '.join((CLUSTERS, *KEYS))}"
 
 
-def _wrong(own: Mapping[str, Any], location: Sequence[str | int], says: str) -> str:
+def _wrong(values: Mapping[str, Any], location: Sequence[str | int], says: str) -> str:
     """Return one line about a problem that pydantic found: the path of the key, its value, and the allowed values."""
     key, *below = [str(part) for part in location if isinstance(part, str)]
-    within = parsed(own.get(key))
+    within = parsed(values.get(key))
     if not below and isinstance(within, dict):
         return f"{key}.{says.removeprefix('Value error, ')}"
     if not below:
-        return f"{key} = {json.dumps(own.get(key))} is not allowed: expected {_EXPECTED[key]}"
+        return f"{key} = {json.dumps(values.get(key))} is not allowed: expected {_EXPECTED[key]}"
     path, value = f"{key}.{below[0]}", within.get(below[0]) if isinstance(within, dict) else None
     if below[0] not in _EXPECTED_OF_VPC:
         return f"{path} is not a key of {key}. Known: {', '.join(_EXPECTED_OF_VPC)}"
     return f"{path} = {json.dumps(value)} is not allowed: expected {_EXPECTED_OF_VPC[below[0]]}"
 
 
-def _wrong_settings(given: Mapping[str, str]) -> list[str]:
+def _wrong_settings(settings: Mapping[str, str]) -> list[str]:
     """Check each setting as the functions read it at their start."""
     hints = get_type_hints(Settings, include_extras=True)
     problems = []
-    for field, text in given.items():
+    for field, text in settings.items():
         problem = problem_of(field, text)
         if problem:
             allowed = _allowed(hints[field])

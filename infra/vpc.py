@@ -22,24 +22,24 @@ SUBNETS_MAX: Final = 16
 """Lambda puts a function into no more."""
 
 
-def names(given: object) -> object:
+def names(written: object) -> object:
     """Parse a list from `cdk.json`, or a text with commas from `-c`; a name that is given twice counts once."""
-    listed = [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+    listed = [name.strip() for name in written.split(",") if name.strip()] if isinstance(written, str) else written
     if isinstance(listed, list) and all(isinstance(name, str) for name in listed):
         return list(dict.fromkeys(listed))
     return listed
 
 
-def parsed(given: object) -> object:
+def parsed(written: object) -> object:
     """Parse JSON, the form of an object after `-c`."""
     try:
-        return json.loads(given) if isinstance(given, str) else given
+        return json.loads(written) if isinstance(written, str) else written
     except ValueError:
-        return given
+        return written
 
 
-def _endpoints(given: object) -> object:
-    listed = names(given)
+def _endpoints(written: object) -> object:
+    listed = names(written)
     if listed == [ALL]:
         return listed
     if not isinstance(listed, list | tuple) or not all(service in _NAMES for service in listed):

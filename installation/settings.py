@@ -181,16 +181,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InvalidInputError: If a setting is missing or invalid; `field` is the environment variable.
         """
-        given = {
+        text_by_field = {
             field: environment[field.upper()]
             for field in cls.__struct_fields__
             if environment.get(field.upper(), "") != ""
         }
         for field in cls.__struct_fields__[:7]:
-            if field not in given:
+            if field not in text_by_field:
                 raise InvalidInputError("is not set", subject="environment", field=field.upper())
         try:
-            settings = msgspec.convert(given, cls, strict=False)
+            settings = msgspec.convert(text_by_field, cls, strict=False)
         except msgspec.ValidationError as error:
             problem, _, path = str(error).partition(" - at `$.")
             raise InvalidInputError(problem, subject="environment", field=path.rstrip("`").upper()) from error

@@ -78,8 +78,8 @@ class VirtualClock:
 
     def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
         """Run these pieces of work of one process concurrently, and wait for all. None of them may raise."""
-        process, left = running_process(), len(works)
-        if process is None or left < 2:
+        process, unfinished = running_process(), len(works)
+        if process is None or unfinished < 2:
             for work in works:
                 work()
             return
@@ -87,10 +87,10 @@ class VirtualClock:
         key = self._hold(process)
 
         def run(work: Callable[[], None]) -> None:
-            nonlocal left
+            nonlocal unfinished
             work()
-            left -= 1
-            if not left:
+            unfinished -= 1
+            if not unfinished:
                 self.at(self._now, lambda: self._resume(key))
 
         for work in works:

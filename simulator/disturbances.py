@@ -160,9 +160,9 @@ class Disturbances:
         if lasting is not None:
             self._clock.after(lasting, action)
 
-    def _some(self, found: Sequence[T], fraction: float) -> list[T]:
+    def _some(self, items: Sequence[T], fraction: float) -> list[T]:
         """Return this share of the items, rounded up."""
-        return self._rng.sample(found, min(len(found), math.ceil(Fraction(str(fraction)) * len(found))))
+        return self._rng.sample(items, min(len(items), math.ceil(Fraction(str(fraction)) * len(items))))
 
     # What goes wrong on nodes.
 
@@ -206,8 +206,8 @@ class Disturbances:
             raise InvalidInputError("there is none to copy", subject=f"{step.kind} {step.name}")
         original = self._rng.choice(originals)
         metadata = {key: original["metadata"].get(key) for key in ("labels", "annotations", "namespace")}
-        given = {key: value for key, value in metadata.items() if value}
-        copied = {**original, "metadata": {**given, "name": step.new_name}, "status": status_of(original)}
+        kept_metadata = {key: value for key, value in metadata.items() if value}
+        copied = {**original, "metadata": {**kept_metadata, "name": step.new_name}, "status": status_of(original)}
         self._cluster.apply([copied], by=USER)
 
     def _runs(self, provider_id: str) -> bool:

@@ -33,10 +33,10 @@ def matches(pattern: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
     return all(_field_matches(wanted, event.get(key), key in event) for key, wanted in pattern.items())
 
 
-def _field_matches(wanted: Mapping[str, Any] | Sequence[Any], found: Any, is_there: bool) -> bool:
+def _field_matches(wanted: Mapping[str, Any] | Sequence[Any], actual: Any, is_there: bool) -> bool:
     if isinstance(wanted, Mapping):
-        return isinstance(found, Mapping) and matches(wanted, found)
-    values = found if isinstance(found, list) else [found]
+        return isinstance(actual, Mapping) and matches(wanted, actual)
+    values = actual if isinstance(actual, list) else [actual]
     return any(_value_matches(expected, value, is_there) for expected in wanted for value in values)
 
 

@@ -301,12 +301,12 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT002 - PyYAML's signature
         """Construct a mapping. Raises yaml.constructor.ConstructorError for a key that it has twice."""
-        known: set[str] = set()
+        seen_keys: set[str] = set()
         for key, _ in node.value:
-            if key.tag != _MERGE and str(key.value) in known:
+            if key.tag != _MERGE and str(key.value) in seen_keys:
                 problem = f"its mapping has {key.value!r} already"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            known.add(str(key.value))
+            seen_keys.add(str(key.value))
         return super().construct_mapping(node, deep)
 
 
@@ -363,14 +363,14 @@ _VALUES_FREE: Final = 1_000_000
 """Values that aliases may stand for, besides one for each character of the text."""
 
 
-def _expanded(value: Any, known: dict[int, int]) -> int:
+def _expanded(value: Any, counted: dict[int, int]) -> int:
     """Return how many values a value holds, each as often as an alias repeats it."""
     if not isinstance(value, dict | list):
         return 1
-    if id(value) not in known:
+    if id(value) not in counted:
         inner = [*value, *value.values()] if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_expanded(part, known) for part in inner)
-    return known[id(value)]
+        counted[id(value)] = 1 + sum(_expanded(part, counted) for part in inner)
+    return counted[id(value)]
 
 
 def _not_yaml(error: Exception) -> str:
@@ -501,18 +501,18 @@ def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
     )
 
 
-def _quotas(given: Mapping[str, int]) -> dict[str, int]:
-    unknown = sorted(given.keys() - CODES)
+def _quotas(quotas: Mapping[str, int]) -> dict[str, int]:
+    unknown = sorted(quotas.keys() - CODES)
     if unknown:
         problem = f"is no vCPU quota of EC2, use one of {', '.join(sorted(CODES))}"
         raise InvalidInputError(problem, field=f"spec.vcpuQuotas.{unknown[0]}")
-    return dict(given)
+    return dict(quotas)
 
 
-def _settings(given: Mapping[str, str | int | bool]) -> dict[str, str]:
+def _settings(settings: Mapping[str, str | int | bool]) -> dict[str, str]:
     """Return settings by their environment variables; in the scenario they have the names of the deployment's context."""
     texts = {}
-    for name, value in given.items():
+    for name, value in settings.items():
         field = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if field not in SETTINGS:
@@ -640,9 +640,9 @@ def _moment(text: str) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _one_of(value: str | None, known: tuple[str, ...], where: str) -> None:
-    if value is not None and value not in known:
-        raise InvalidInputError(f"{value!r} is none of {', '.join(known)}", field=where)
+def _one_of(value: str | None, allowed: tuple[str, ...], where: str) -> None:
+    if value is not None and value not in allowed:
+        raise InvalidInputError(f"{value!r} is none of {', '.join(allowed)}", field=where)
 
 
 # Pods of the openb trace (Alibaba GPU cluster, 2023): they appear at their creation time and vanish at their deletion.

@@ -243,9 +243,9 @@ class Steps:
         for instance in self._some(instances, interrupt.fraction):
             self._account.instances.interrupt(instance, interrupt.kind)
 
-    def _some(self, found: Sequence[T], fraction: float) -> list[T]:
+    def _some(self, items: Sequence[T], fraction: float) -> list[T]:
         """Return this share of the items, rounded up."""
-        return self._rng.sample(found, min(len(found), math.ceil(Fraction(str(fraction)) * len(found))))
+        return self._rng.sample(items, min(len(items), math.ceil(Fraction(str(fraction)) * len(items))))
 
 
 def _matches(instance: Instance, interrupt: Interrupt) -> bool:

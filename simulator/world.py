@@ -255,8 +255,8 @@ class World:
         self.cluster.join_node(node, node_claim=claim, becomes_ready=becomes_ready)
 
     def _capacity_of(self, instance_type: str) -> dict[str, int]:
-        found = self.account.exchange.instance_type(instance_type)
-        return {} if found is None else found.capacity
+        listed_type = self.account.exchange.instance_type(instance_type)
+        return {} if listed_type is None else listed_type.capacity
 
     def application(self, _: FunctionSpec | None = None) -> Application:
         """Build the application of a new sandbox."""
@@ -279,8 +279,8 @@ class World:
 
     def _settings(self) -> Settings:
         gates = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(self.scenario.feature_gates.items()))
-        given = {**self.account.settings.to_environment(), "KEEP_LEDGER": "true", **self.scenario.settings}
-        chosen = Settings.from_environment(given)
+        environment = {**self.account.settings.to_environment(), "KEEP_LEDGER": "true", **self.scenario.settings}
+        chosen = Settings.from_environment(environment)
         settings = msgspec.structs.replace(
             chosen,
             feature_gates=gates,

@@ -134,15 +134,15 @@ class AwsMarket:
 
     def _with_own_types(self, kept: MarketFacts, now: datetime, problems: list[str]) -> MarketFacts:
         """Return the reading with types and zones that are fresh, and that this sandbox has read itself if it could."""
-        types, own = _Types(kept.shapes, kept.market.offered, kept.shapes_read_at), self._own_types
+        types, own_types = _Types(kept.shapes, kept.market.offered, kept.shapes_read_at), self._own_types
         is_fresh = bool(types.shapes) and now - types.read_at < SHAPES_FRESH_FOR
-        if own is None or not is_fresh or (types.differ(own) and now - own.read_at >= CONFIRMED_FOR):
+        if own_types is None or not is_fresh or (types.differ(own_types) and now - own_types.read_at >= CONFIRMED_FOR):
             read = _attempt(self._shapes_and_zones, problems, is_required=not types.shapes)
             if read is None:
                 return kept
             types = self._own_types = _Types(*read, now)
-        elif types.differ(own):
-            types = own
+        elif types.differ(own_types):
+            types = own_types
         market = msgspec.structs.replace(kept.market, offered=types.offered)
         return msgspec.structs.replace(kept, shapes=types.shapes, market=market, shapes_read_at=types.read_at)
 
@@ -150,15 +150,15 @@ class AwsMarket:
         """Return the stored reading without doubtful prices; if there are any, all prices are due to be read."""
         if self._own is not None and (kept.market.on_demand, kept.market.spot) == (self._own.on_demand, self._own.spot):
             return kept
-        known = self._own.on_demand if self._own is not None else _shipped(self._region, kept.shapes)
-        doubtful = kept.market.doubtful_types(known)
+        trusted_prices = self._own.on_demand if self._own is not None else _shipped(self._region, kept.shapes)
+        doubtful = kept.market.doubtful_types(trusted_prices)
         if not doubtful:
             return kept
         problems.append(
             f"prices of {len(doubtful)} types, {doubtful[0]} first, are far from every list: cluster "
             f"{kept.author or '(unknown)'} stored them, and they are read again"
         )
-        listed = {name: known[name] for name in doubtful if name in known}
+        listed = {name: trusted_prices[name] for name in doubtful if name in trusted_prices}
         market = _with_prices(kept.market.without_prices(doubtful), listed, None)
         long_ago = kept.prices_read_at - PRICES_FRESH_FOR
         return msgspec.structs.replace(
@@ -258,11 +258,11 @@ def _without_reading(region: str, shapes: tuple[Shape, ...]) -> tuple[dict[str, 
 
     shipped = price_list(region)
     if shipped is None:
-        said = "they are estimated from the size of each type"
-        return estimated_prices(shapes, {}, region=region), f"on-demand prices were never read: {said}"
-    said = f"they are the list's of {shipped.date}, and estimated from its size for a type that it lacks"
+        origin = "they are estimated from the size of each type"
+        return estimated_prices(shapes, {}, region=region), f"on-demand prices were never read: {origin}"
+    origin = f"they are the list's of {shipped.date}, and estimated from its size for a type that it lacks"
     prices = estimated_prices(shapes, shipped.prices(shapes), region=region)
-    return prices, f"on-demand prices were never read: {said}"
+    return prices, f"on-demand prices were never read: {origin}"
 
 
 def _attempt(read: Callable[[], T], problems: list[str], *, is_required: bool) -> T | None:
@@ -283,8 +283,10 @@ def _with_prices(market: Market, listed: dict[str, int], spot: dict[str, dict[st
 
 def _with_spot(market: Market, listed: dict[str, dict[str, int]]) -> Market:
     """Return the market with these spot prices; a missing one keeps its last price and is marked."""
-    known = market.spot or {}
-    merged = {name: {**known.get(name, {}), **listed.get(name, {})} for name in sorted({*known, *listed})}
+    earlier_prices = market.spot or {}
+    merged = {
+        name: {**earlier_prices.get(name, {}), **listed.get(name, {})} for name in sorted({*earlier_prices, *listed})
+    }
     unlisted = {name: tuple(sorted(merged[name].keys() - listed.get(name, {}).keys())) for name in merged}
     return msgspec.structs.replace(
         market, spot=merged, unlisted_spot={name: zones for name, zones in unlisted.items() if zones}
@@ -328,9 +330,9 @@ def _charged(amount: object) -> int:
         return 0
 
 
-def _must_have(found: bool, call: str) -> None:
+def _must_have(has_any: bool, call: str) -> None:
     """Raise an error for an empty answer: every region sells something."""
-    if not found:
+    if not has_any:
         raise TransientError(call, "the answer is empty")
 
 
@@ -364,9 +366,9 @@ class S3CatalogueStore:
 
     def facts(self) -> MarketFacts | None:
         """Return the last reading, None before the first and where it cannot be read. Raises PortError."""
-        known = {"IfNoneMatch": self._etag} if self._etag else {}
+        condition = {"IfNoneMatch": self._etag} if self._etag else {}
         try:
-            answer = self._s3.call("GetObject", Bucket=self._bucket, Key=KEY, **known)
+            answer = self._s3.call("GetObject", Bucket=self._bucket, Key=KEY, **condition)
         except NotFoundError:
             return None
         except DeniedError as error:

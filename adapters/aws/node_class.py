@@ -127,8 +127,8 @@ class Images:
         best: dict[str, tuple[JsonObject, list[JsonObject]]] = {}
         for image, requirements in candidates:
             ordered = sorted(requirements, key=lambda r: (len(r["key"]), r["key"]))
-            known = best.get(repr(ordered))
-            if known is None or _rank(image, now) > _rank(known[0], now):
+            newest = best.get(repr(ordered))
+            if newest is None or _rank(image, now) > _rank(newest[0], now):
                 best[repr(ordered)] = (image, ordered)
         newest_first = sorted(best.values(), key=lambda pair: repr(pair[1]))
         newest_first.sort(key=lambda pair: pair[0]["ImageId"])
@@ -370,15 +370,15 @@ def written_conditions(manifest: JsonObject, by_type: Mapping[str, ClassConditio
     written: list[JsonObject] = []
     for name, condition in sorted({**by_type, READY: root}.items()):
         status = "False" if condition.reason else "True"
-        known = before.get(name) or {}
-        is_same = known.get("status") == status and known.get("lastTransitionTime")
+        earlier = before.get(name) or {}
+        is_same = earlier.get("status") == status and earlier.get("lastTransitionTime")
         written.append(
             {
                 "type": name,
                 "status": status,
                 "reason": condition.reason or name,
                 "message": condition.message,
-                "lastTransitionTime": known["lastTransitionTime"] if is_same else stamp,
+                "lastTransitionTime": earlier["lastTransitionTime"] if is_same else stamp,
                 "observedGeneration": generation_of(manifest),
             }
         )
@@ -404,8 +404,8 @@ def rendering_problem(
     problem = first_certain(launch_problems(node_class, described.cluster))
     is_computed = problem is None or problem.field in [f"spec.kubelet.{name}" for name in computed]
     if computed and is_computed:
-        said = f"spec.kubelet: {', '.join(computed)} must be plain values, expressions are not evaluated"
-        return ClassCondition("KubeletExpressionsDisabled", said)
+        message = f"spec.kubelet: {', '.join(computed)} must be plain values, expressions are not evaluated"
+        return ClassCondition("KubeletExpressionsDisabled", message)
     if problem is not None:
         needs_cidr = family.needs_service_cidr and not described.cluster.service_cidr
         reason = "ClusterCIDRResolutionFailed" if needs_cidr else "InvalidConfiguration"
@@ -433,10 +433,10 @@ class PlacementGroups:
         available = next((group for group in groups if group.get("State") == AVAILABLE), None)
         if available is None:
             states = ", ".join(sorted({str(group.get("State")) for group in groups}))
-            said = (
+            message = (
                 f"{what} is {states}, not available" if states else f"{what} does not exist in this account and region"
             )
-            raise NotFoundError("ec2:DescribePlacementGroups", said)
+            raise NotFoundError("ec2:DescribePlacementGroups", message)
         return {
             "id": available["GroupId"],
             "name": available.get("GroupName", ""),
@@ -523,52 +523,52 @@ class NodeClassResolver:
         except InvalidInputError as error:
             by_type = {VALID: ClassCondition("InvalidSpec", str(error))}
             return {"conditions": written_conditions(manifest, by_type, self._clock.now())}
-        reservations: JsonObject = {}
-        by_type = self._selected(reservations, node_class, described, now)
-        _split_addresses(reservations, node_class, described, now)
-        by_type["PlacementGroupReady"] = self._placed(reservations, node_class)
+        status: JsonObject = {}
+        by_type = self._selected(status, node_class, described, now)
+        _split_addresses(status, node_class, described, now)
+        by_type["PlacementGroupReady"] = self._placed(status, node_class)
         by_type[VALID] = rules_problem(manifest) or rendering_problem(node_class, described, by_type)
-        reservations["capacityReservations"] = None  # with the gate off, the status does not list them
+        status["capacityReservations"] = None  # with the gate off, the status does not list them
         if self._reservations is not None:
-            by_type["CapacityReservationsReady"] = _reserved(reservations, self._reservations, node_class, now)
+            by_type["CapacityReservationsReady"] = _reserved(status, self._reservations, node_class, now)
         if is_validated and self._validate is not None and not by_type[VALID].reason:
-            by_type[VALID] = self._asked(self._validate, {**manifest, "status": reservations}, reservations, node_pools)
-        return {**reservations, "conditions": written_conditions(manifest, by_type, self._clock.now())}
+            by_type[VALID] = self._asked(self._validate, {**manifest, "status": status}, status, node_pools)
+        return {**status, "conditions": written_conditions(manifest, by_type, self._clock.now())}
 
     def _selected(
-        self, found: JsonObject, node_class: EC2NodeClass, described: ClusterDescription, now: datetime
+        self, status: JsonObject, node_class: EC2NodeClass, described: ClusterDescription, now: datetime
     ) -> dict[str, ClassCondition]:
         """Resolve the parts that every launch needs, add them to the status, and return the condition of each."""
         spec = node_class.spec
         return {
             "AMIsReady": self._ami_problem(node_class, described)
             or _resolve(
-                found,
+                status,
                 "amis",
                 "AMINotFound",
                 lambda: self._images.resolve(spec.ami_selector_terms, described.version, now),
             ),
             "SubnetsReady": _resolve(
-                found, "subnets", "SubnetsNotFound", lambda: self._network.subnets(spec.subnet_selector_terms)
+                status, "subnets", "SubnetsNotFound", lambda: self._network.subnets(spec.subnet_selector_terms)
             ),
             "SecurityGroupsReady": _resolve(
-                found,
+                status,
                 "securityGroups",
                 "SecurityGroupsNotFound",
                 lambda: self._network.security_groups(spec.security_group_selector_terms),
             ),
             "InstanceProfileReady": _resolve(
-                found, "instanceProfile", "InstanceProfileNotFound", lambda: self._profiles.resolve(node_class)
+                status, "instanceProfile", "InstanceProfileNotFound", lambda: self._profiles.resolve(node_class)
             ),
         }
 
-    def _placed(self, found: JsonObject, node_class: EC2NodeClass) -> ClassCondition:
+    def _placed(self, status: JsonObject, node_class: EC2NodeClass) -> ClassCondition:
         """Resolve the placement group; a class that selects none is fine (Karpenter)."""
         selector = node_class.spec.placement_group_selector
         if selector is None:
             return ClassCondition()
         try:
-            found["placementGroup"] = self._placement_groups.resolve(selector)
+            status["placementGroup"] = self._placement_groups.resolve(selector)
         except NotFoundError as error:
             return ClassCondition("PlacementGroupNotFound", str(error))
         except DeniedError as error:
@@ -580,7 +580,7 @@ class NodeClassResolver:
         return ClassCondition("UnsupportedAlias", problem) if problem else None
 
     def _asked(
-        self, validate: Validate, resolved: JsonObject, found: JsonObject, node_pools: Sequence[NodePool]
+        self, validate: Validate, resolved: JsonObject, status: JsonObject, node_pools: Sequence[NodePool]
     ) -> ClassCondition:
         """Validate the resolved class with EC2, and add its answer to the status."""
         try:
@@ -588,45 +588,47 @@ class NodeClassResolver:
             answer = validate(node_class, resolved, self._cluster.describe().cluster, node_pools)
         except InvalidInputError as error:
             return ClassCondition("InvalidConfiguration", str(error))
-        found[LAUNCH_VALIDATION] = written_validation(answer)
+        status[LAUNCH_VALIDATION] = written_validation(answer)
         return ClassCondition(answer.reason(), answer.explanation())
 
 
-def _resolve(found: JsonObject, field: str, missing: str, read: Callable[[], Any]) -> ClassCondition:
+def _resolve(status: JsonObject, field: str, missing: str, read: Callable[[], Any]) -> ClassCondition:
     """Resolve one part and add it to the status; if nothing is found, the condition is False."""
     try:
-        found[field] = read()
+        status[field] = read()
     except NotFoundError as error:
         return ClassCondition(missing, str(error))
     except DeniedError as error:
         return ClassCondition("NotAllowed", str(error))
-    return ClassCondition() if found[field] else ClassCondition(missing, "the selector terms match nothing")
+    return ClassCondition() if status[field] else ClassCondition(missing, "the selector terms match nothing")
 
 
-def _split_addresses(found: JsonObject, node_class: EC2NodeClass, described: ClusterDescription, now: datetime) -> None:
+def _split_addresses(
+    status: JsonObject, node_class: EC2NodeClass, described: ClusterDescription, now: datetime
+) -> None:
     """Move the free addresses out of `subnets`, whose form is Karpenter's."""
-    subnets = found.get("subnets") or []
-    known = {str(subnet["id"]): subnet.pop("free") for subnet in subnets}
-    free = {subnet: int(count) for subnet, count in known.items() if count is not None}
+    subnets = status.get("subnets") or []
+    free_by_subnet = {str(subnet["id"]): subnet.pop("free") for subnet in subnets}
+    free = {subnet: int(count) for subnet, count in free_by_subnet.items() if count is not None}
     reading = address_reading(node_class, free, is_ipv6=described.cluster.is_ipv6, read_at=now)
     if reading is not None:
-        found["subnetAddresses"] = msgspec.to_builtins(reading)
+        status["subnetAddresses"] = msgspec.to_builtins(reading)
 
 
 def _reserved(
-    found: JsonObject, reservations: CapacityReservations, node_class: EC2NodeClass, now: datetime
+    status: JsonObject, reservations: CapacityReservations, node_class: EC2NodeClass, now: datetime
 ) -> ClassCondition:
     """Resolve the reservations; none is fine (Karpenter). Those that have not begun are `upcomingReservations`."""
-    found["capacityReservations"] = []
+    status["capacityReservations"] = []
     try:
         resolved = reservations.resolve(node_class, now)
     except DeniedError as error:
         return ClassCondition("NotAllowed", str(error))
     upcoming = [reservation for reservation in resolved if "startTime" in reservation]
-    found["capacityReservations"] = [reservation for reservation in resolved if "startTime" not in reservation]
+    status["capacityReservations"] = [reservation for reservation in resolved if "startTime" not in reservation]
     if not upcoming:
         return ClassCondition()
     from core.catalogue.reservations import upcoming_message  # most clusters have booked none
 
-    found["upcomingReservations"] = upcoming
+    status["upcomingReservations"] = upcoming
     return ClassCondition(message=upcoming_message(upcoming))

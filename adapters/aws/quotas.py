@@ -65,8 +65,10 @@ class AwsQuotas:
         except PortError as error:
             MISSING_PERMISSIONS.leave_out(error)  # plans ignore quotas that they do not know
             raise
-        known = [quota for quota in listed if quota.get("QuotaCode") in CODES and quota.get("Value") is not None]
-        return dict(sorted((str(quota["QuotaCode"]), int(quota["Value"])) for quota in known))
+        relevant_quotas = [
+            quota for quota in listed if quota.get("QuotaCode") in CODES and quota.get("Value") is not None
+        ]
+        return dict(sorted((str(quota["QuotaCode"]), int(quota["Value"])) for quota in relevant_quotas))
 
     def _used(self) -> dict[str, dict[str, int]]:
         states = [{"Name": "instance-state-name", "Values": list(_COUNTED)}]

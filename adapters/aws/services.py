@@ -102,8 +102,8 @@ def _config(read_seconds: int, attempts: int = ATTEMPTS) -> Config:
 def longest(config: Config) -> timedelta:
     """Return how long a call may take with all its attempts."""
     settings: Any = config
-    each = settings.connect_timeout + settings.read_timeout
-    return timedelta(seconds=settings.retries["total_max_attempts"] * each + BACK_OFF_SECONDS)
+    attempt_seconds = settings.connect_timeout + settings.read_timeout
+    return timedelta(seconds=settings.retries["total_max_attempts"] * attempt_seconds + BACK_OFF_SECONDS)
 
 
 QUICK: Final = _config(4)
@@ -245,10 +245,10 @@ class StepFunctionsMachine:
         self._states = states
         self._arn = arn
 
-    def start(self, name: str, given: JsonObject) -> None:
+    def start(self, name: str, execution_input: JsonObject) -> None:
         """Start an execution of this name; nothing happens if there is one already. Raises PortError."""
         with suppress(ConflictError):
-            self._states.call("StartExecution", stateMachineArn=self._arn, name=name, input=json.dumps(given))
+            self._states.call("StartExecution", stateMachineArn=self._arn, name=name, input=json.dumps(execution_input))
 
     def has_ended(self, name: str) -> bool:
         """Whether the execution of this name has ended, well or badly. Raises PortError."""

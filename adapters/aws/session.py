@@ -123,7 +123,7 @@ def translate(call: str, error: ClientError | BotoCoreError) -> PortError:
         if meaning is DeniedError:
             is_too_large = code == _INVALID and message.startswith(_TOO_LARGE)
             denied = (TooLargeError if is_too_large else DeniedError)(
-                call, f"{code}: {message}", code=code, said=message
+                call, f"{code}: {message}", code=code, message=message
             )
             MISSING_PERMISSIONS.note(str(denied))
             return denied

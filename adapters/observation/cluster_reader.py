@@ -89,9 +89,9 @@ class CurrentNodeClasses:
 
     def _current(self, manifest: JsonObject, now: datetime, node_pools: Sequence[JsonObject]) -> JsonObject:
         key = (str(manifest["metadata"].get("name", "")), revision_of(manifest))
-        known = self._known.get(key)
-        if known is not None and now < known[0] + KEPT_FOR:
-            return {**manifest, "status": known[1]}
+        cached = self._known.get(key)
+        if cached is not None and now < cached[0] + KEPT_FOR:
+            return {**manifest, "status": cached[1]}
         try:
             pools = _pools_of(key[0], node_pools)
             status = self._resolve(manifest, pools) if self._resolve is not None else _not_ready(_STALE)
@@ -566,7 +566,7 @@ def _by_name(manifests: Iterable[JsonObject]) -> dict[str, JsonObject]:
 def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> Machine:
     """Describe `instance`. For a type that is not in the catalogue, shape and labels come from what the node reports."""
     types = catalogue.types_for(plan.node_class.name)
-    instance_type = next((known for known in types if known.name == instance.instance_type), None)
+    instance_type = next((listed_type for listed_type in types if listed_type.name == instance.instance_type), None)
     offering = offering_of(instance, instance_type)
     known_labels = {
         labels.INSTANCE_TYPE: instance.instance_type,
@@ -590,13 +590,13 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
     )
 
 
-def offering_of(instance: Instance, found: InstanceType | None) -> Offering:
+def offering_of(instance: Instance, instance_type: InstanceType | None) -> Offering:
     """Return the offering of the instance, with the price of its type if known."""
     return Offering(
         instance_type=instance.instance_type,
         zone=instance.zone,
         capacity_type=instance.capacity_type,
-        price=_price(found, instance) if found else 0,
+        price=_price(instance_type, instance) if instance_type else 0,
         reservation_id=instance.reservation_id,
         reservation_type=instance.reservation_type,
         interruptible=instance.interruptible,
@@ -613,8 +613,8 @@ def lacks_partition(machine: Machine) -> bool:
     return machine.labels.get(labels.PLACEMENT_GROUP_PARTITION) == ""
 
 
-def _unknown_partition(found: InstanceType) -> dict[str, str]:
-    return {labels.PLACEMENT_GROUP_PARTITION: ""} if labels.PLACEMENT_GROUP_PARTITION in found.labels else {}
+def _unknown_partition(instance_type: InstanceType) -> dict[str, str]:
+    return {labels.PLACEMENT_GROUP_PARTITION: ""} if labels.PLACEMENT_GROUP_PARTITION in instance_type.labels else {}
 
 
 def _placement_labels(instance: Instance) -> dict[str, str]:
@@ -629,20 +629,20 @@ def _attached(resources: dict[str, int], instance: Instance) -> dict[str, int]:
     return {name: amount for name, amount in resources.items() if name != EFA or instance.efa_interfaces}
 
 
-def _type_labels(found: InstanceType, plan: PlannedClaim) -> dict[str, str]:
+def _type_labels(instance_type: InstanceType, plan: PlannedClaim) -> dict[str, str]:
     """Return labels with one value unchanged; of several values, the one that the claim's requirements leave (Karpenter)."""
     allowed = {requirement.key: requirement for requirement in plan.requirements}
     chosen: dict[str, str] = {}
-    for key, values in sorted(found.labels.items()):
+    for key, values in sorted(instance_type.labels.items()):
         allowed_values = [value for value in values if key not in allowed or allowed[key].has(value)]
         if len(allowed_values) == 1:
             chosen[key] = allowed_values[0]
     return chosen
 
 
-def _price(found: InstanceType, instance: Instance) -> int:
+def _price(instance_type: InstanceType, instance: Instance) -> int:
     where = (instance.zone, instance.capacity_type, instance.reservation_id)
-    return next((o.price for o in found.offerings if (o.zone, o.capacity_type, o.reservation_id) == where), 0)
+    return next((o.price for o in instance_type.offerings if (o.zone, o.capacity_type, o.reservation_id) == where), 0)
 
 
 # Detects whether Karpenter's own controller runs in the cluster, which launches a node for every NodeClaim.

@@ -349,9 +349,12 @@ def without_denied(catalogue: Catalogue, denials: Iterable[LaunchDenial]) -> Cat
 
 def has_unavailable(catalogue: Catalogue) -> bool:
     """Whether any offering is not available."""
-    every = (catalogue.default, *catalogue.by_node_class.values())
+    type_lists = (catalogue.default, *catalogue.by_node_class.values())
     return any(
-        not offering.available for types in every for instance_type in types for offering in instance_type.offerings
+        not offering.available
+        for types in type_lists
+        for instance_type in types
+        for offering in instance_type.offerings
     )
 
 
@@ -389,12 +392,12 @@ def without_zones(catalogue: Catalogue, zones: AbstractSet[str]) -> Catalogue:
     return without_unavailable(catalogue, in_them)
 
 
-def _masked(found: InstanceType, refused: AbstractSet[OfferingKey]) -> InstanceType:
+def _masked(instance_type: InstanceType, refused: AbstractSet[OfferingKey]) -> InstanceType:
     offerings = tuple(
         msgspec.structs.replace(offering, available=False) if offering.key in refused else offering
-        for offering in found.offerings
+        for offering in instance_type.offerings
     )
-    return msgspec.structs.replace(found, offerings=offerings)
+    return msgspec.structs.replace(instance_type, offerings=offerings)
 
 
 # The market for launches: without offerings that EC2 refuses or denies, and without zones that traffic is shifted from.
@@ -482,8 +485,8 @@ class OpenMarket:
     def without_refusals(self, view: ClusterState) -> Snapshot:
         """Return the snapshot as if EC2 had refused and denied nothing. Raises PortError."""
         manifests = sorted(view.node_classes.values(), key=name_of)
-        whole = self._whole(manifests, view.claims.values(), view.snapshot.now)
-        return self.without_shifted_zones(msgspec.structs.replace(view.snapshot, catalogue=whole))
+        catalogue = self._whole(manifests, view.claims.values(), view.snapshot.now)
+        return self.without_shifted_zones(msgspec.structs.replace(view.snapshot, catalogue=catalogue))
 
 
 HOURS_READ_EVERY: Final = timedelta(minutes=5)
@@ -669,7 +672,9 @@ class Observer:
         reading = self._reader.for_launches()
         now = self._clock.now()
         node_classes = reading.by_kind[resources.EC2_NODE_CLASSES]
-        is_limited = any(selects_reservations(each) or has_address_reading(each) for each in node_classes)
+        is_limited = any(
+            selects_reservations(node_class) or has_address_reading(node_class) for node_class in node_classes
+        )
         claims = self._stores.claims.all() if is_limited else ()
         catalogue = without_denied(
             self.open_market.catalogue(node_classes, now, claims), self.open_market.denials(node_classes, now)

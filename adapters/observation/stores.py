@@ -111,10 +111,10 @@ def _add_pods(digest: blake2b, pods: Iterable[Pod]) -> None:
         field_values = [getattr(pod, name) for name in _OWN_FIELDS]
         digest.update(_encode(field_values))
         for common in (pod.spec, pod.labels, pod.owners):
-            known = shared.get(id(common))
-            if known is None:
-                known = shared[id(common)] = blake2b(_encode(common), digest_size=16).digest()
-            digest.update(known)
+            common_digest = shared.get(id(common))
+            if common_digest is None:
+                common_digest = shared[id(common)] = blake2b(_encode(common), digest_size=16).digest()
+            digest.update(common_digest)
 
 
 class PlanCache(Generic[T]):

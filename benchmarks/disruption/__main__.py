@@ -42,11 +42,15 @@ def _cluster(nodes: int, seed: int, protected: str, arguments: argparse.Namespac
     name = f"{nodes}-{seed}-{protected}"
     workload = fragmented(nodes, seed, ec2_catalogue(arguments.data), protected=PROTECTED[protected])
     files = written(workload, arguments.work / name)
-    found = {"cluster": name, "load": os.getloadavg()[0], **measured(decoded(files), tuple(arguments.ways.split(",")))}
+    figures = {
+        "cluster": name,
+        "load": os.getloadavg()[0],
+        **measured(decoded(files), tuple(arguments.ways.split(","))),
+    }
     print(f"{name}: ours done", file=sys.stderr, flush=True)
     if peer is not None and nodes <= arguments.peer_nodes:
-        found["karpenter"] = _karpenter(files, peer, arguments.peer_seconds)
-    return found
+        figures["karpenter"] = _karpenter(files, peer, arguments.peer_seconds)
+    return figures
 
 
 def _karpenter(files: Files, peer: Peer, cpu_seconds: int) -> dict[str, Any]:

@@ -118,8 +118,8 @@ def fragmented(nodes: int, seed: int, catalogue: JsonObject, *, protected: float
         protected: The share of pods with do-not-disrupt.
     """
     draw = random.Random(f"fragmented-{seed}")  # noqa: S311 - a benchmark, not secrets
-    known = _plain(catalogue)
-    shapes = [kind for kind in known["instanceTypes"] if _is_small(kind["name"])]
+    plain_catalogue = _plain(catalogue)
+    shapes = [kind for kind in plain_catalogue["instanceTypes"] if _is_small(kind["name"])]
     services = [_service(draw, number) for number in range(max(25, nodes * 2 // 5))]
     cluster: list[JsonObject] = [node_pool(), agents()]
     pods: list[JsonObject] = []
@@ -148,7 +148,7 @@ def fragmented(nodes: int, seed: int, catalogue: JsonObject, *, protected: float
             pods.append(service.join(place, is_protected=draw.random() < protected))
             placed += 1
     cluster += [service.budget(draw) for service in services if service.pods and draw.random() < 0.12]
-    return Workload(pods, cluster, known)
+    return Workload(pods, cluster, plain_catalogue)
 
 
 def _service(draw: random.Random, number: int) -> _Service:
@@ -158,8 +158,8 @@ def _service(draw: random.Random, number: int) -> _Service:
 
 
 def _place(name: str, kind: JsonObject, zone: str, goal: float) -> _Place:
-    left = allocatable(kind)
-    cpu, memory = float(left["cpu"]) * 1000 - AGENT["cpu"], float(left["memory"]) / 2**20 - AGENT["memory"]
+    free = allocatable(kind)
+    cpu, memory = float(free["cpu"]) * 1000 - AGENT["cpu"], float(free["memory"]) / 2**20 - AGENT["memory"]
     return _Place(name, zone, cpu * goal, memory * goal, int(kind["capacity"]["pods"]) - 1)
 
 

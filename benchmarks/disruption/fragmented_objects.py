@@ -74,7 +74,7 @@ def pod(
 
 def node_and_claim(name: str, kind: JsonObject, zone: str, capacity_type: str) -> list[JsonObject]:
     """Return an initialized node of an instance type, and its NodeClaim."""
-    left = {
+    free = {
         resource: f"{int(amount * 1000)}m" if resource == "cpu" else str(int(amount))
         for resource, amount in allocatable(kind).items()
     }
@@ -90,7 +90,7 @@ def node_and_claim(name: str, kind: JsonObject, zone: str, capacity_type: str) -
         "karpenter.sh/initialized": "true",
         "karpenter.k8s.aws/ec2nodeclass": "default",
     }
-    shape, provider = {"capacity": kind["capacity"], "allocatable": left}, f"aws:///{zone}/i-{name}"
+    shape, provider = {"capacity": kind["capacity"], "allocatable": free}, f"aws:///{zone}/i-{name}"
     node = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -98,7 +98,10 @@ def node_and_claim(name: str, kind: JsonObject, zone: str, capacity_type: str) -
         "spec": {"providerID": provider},
         "status": {**shape, "conditions": [_condition("Ready")]},
     }
-    conditions = [_condition(one) for one in ("Launched", "Registered", "Initialized", "Ready", "Consolidatable")]
+    conditions = [
+        _condition(condition_type)
+        for condition_type in ("Launched", "Registered", "Initialized", "Ready", "Consolidatable")
+    ]
     claim = {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",

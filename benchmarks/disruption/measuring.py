@@ -42,8 +42,8 @@ def measured(snapshot: Snapshot, ways: tuple[str, ...]) -> JsonObject:
 
 
 def _way(snapshot: Snapshot, way: str, bound: int) -> JsonObject:
-    whole = _under(snapshot, way, ignore_budgets=True)
-    seconds, plan = _timed(lambda: disrupt(whole, proves=False))
+    unlimited = _under(snapshot, way, ignore_budgets=True)
+    seconds, plan = _timed(lambda: disrupt(unlimited, proves=False))
     moves = Counter(move.pod for command in plan.commands for move in command.moves)
     return {
         "after": dollars(plan.cost.after),
@@ -52,7 +52,7 @@ def _way(snapshot: Snapshot, way: str, bound: int) -> JsonObject:
         "mostMovesOfAPod": max(moves.values(), default=0),
         "waves": max((command.wave for command in plan.commands), default=0),
         "wholeWaySeconds": seconds,
-        **_program(whole),
+        **_program(unlimited),
         **_waves(_under(snapshot, way, ignore_budgets=False)),
     }
 
@@ -74,12 +74,12 @@ def _program(snapshot: Snapshot) -> JsonObject:
 def _waves(snapshot: Snapshot) -> JsonObject:
     """Time the first run within budgets, and a second run with the target stored and its first wave in progress."""
     seconds, plan = _timed(lambda: disrupt(snapshot, proves=False))
-    found: JsonObject = {"firstLookSeconds": seconds, "firstWaveNodes": sum(len(c.nodes) for c in plan.commands)}
+    figures: JsonObject = {"firstLookSeconds": seconds, "firstWaveNodes": sum(len(c.nodes) for c in plan.commands)}
     rest = plan.target and after_commands(plan.target, plan.commands, snapshot.pods, {})
     if rest is None:
-        return found
+        return figures
     again_seconds, again = _timed(lambda: disrupt(_after(snapshot, plan), proves=False))
-    return found | {
+    return figures | {
         "storedBytes": len(encode(rest)),
         "nextLookSeconds": again_seconds,
         "nextLookReason": again.target_reason,
@@ -107,5 +107,5 @@ def _timed(work: Callable[[], T]) -> tuple[float, T]:
     """Return CPU seconds, and the result."""
     began = time.process_time()
     with collector_paused():
-        found = work()
-    return time.process_time() - began, found
+        outcome = work()
+    return time.process_time() - began, outcome

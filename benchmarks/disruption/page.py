@@ -14,15 +14,15 @@ _WAYS: Final = (
 )  # fmt: skip
 
 
-def figures(found: Mapping[str, Any]) -> str:
+def figures(run: Mapping[str, Any]) -> str:
     """Both tables of a run (`build/bench-disruption.json`)."""
-    loads = [cluster["load"] for cluster in found["clusters"]]
+    loads = [cluster["load"] for cluster in run["clusters"]]
     head = (
-        f"`{found['command']}` at commit {found['commit'][:12]} on {found['cpus']} processors; the machine's load at the "
-        f"start of a cluster was {min(loads):.1f} to {max(loads):.1f}. Karpenter: {found['peer']}."
+        f"`{run['command']}` at commit {run['commit'][:12]} on {run['cpus']} processors; the machine's load at the "
+        f"start of a cluster was {min(loads):.1f} to {max(loads):.1f}. Karpenter: {run['peer']}."
     )
-    clusters = markdown_table(_CLUSTERS, [_cluster(cluster) for cluster in found["clusters"]])
-    ways = markdown_table(_WAYS, [row for cluster in found["clusters"] for row in _rows(cluster)])
+    clusters = markdown_table(_CLUSTERS, [_cluster(cluster) for cluster in run["clusters"]])
+    ways = markdown_table(_WAYS, [row for cluster in run["clusters"] for row in _rows(cluster)])
     return f"{head}\n\n{clusters}\n\n{ways}"
 
 
@@ -35,21 +35,21 @@ def _cluster(cluster: Mapping[str, Any]) -> list[str]:
 def _rows(cluster: Mapping[str, Any]) -> Iterator[list[str]]:
     name, bound = f"`{cluster['cluster']}`", cluster["bound"]
     peers = cluster.get("karpenter", {})
-    for way, one in cluster["ways"].items():
+    for way, measured in cluster["ways"].items():
         peer = peers.get("strict" if way == "strict" else "open")
-        program = f"{one['program'] / bound:.3f}" if "program" in one else ""
+        program = f"{measured['program'] / bound:.3f}" if "program" in measured else ""
         yield [
             name,
             way,
-            f"{one['after']:.2f}",
-            f"{one['after'] / bound:.3f}",
+            f"{measured['after']:.2f}",
+            f"{measured['after'] / bound:.3f}",
             program,
-            _ratio(one, peer, "after"),
-            str(one["moves"]),
-            _ratio(one, peer, "moves"),
-            str(one["mostMovesOfAPod"]),
-            str(one["waves"]),
-            *(f"{one[key]:.1f}" if key in one else "" for key in ("firstLookSeconds", "nextLookSeconds")),
+            _ratio(measured, peer, "after"),
+            str(measured["moves"]),
+            _ratio(measured, peer, "moves"),
+            str(measured["mostMovesOfAPod"]),
+            str(measured["waves"]),
+            *(f"{measured[key]:.1f}" if key in measured else "" for key in ("firstLookSeconds", "nextLookSeconds")),
         ]
     for gate, peer in peers.items():
         if gate == "failed":
@@ -58,9 +58,9 @@ def _rows(cluster: Mapping[str, Any]) -> Iterator[list[str]]:
         price, moves = f"{peer['after']:.2f}", str(peer["moves"])
         ratio, most = f"{peer['after'] / bound:.3f}", str(peer["mostMovesOfAPod"])
         end = "" if peer["ended"] else ", stopped"
-        said = f"Karpenter, {gate} ({peer['cpuSeconds']:.0f} s{end})"
-        yield [name, said, price, ratio, "", "1", moves, "1", most, str(peer["rounds"]), "", ""]
+        label = f"Karpenter, {gate} ({peer['cpuSeconds']:.0f} s{end})"
+        yield [name, label, price, ratio, "", "1", moves, "1", most, str(peer["rounds"]), "", ""]
 
 
-def _ratio(one: Mapping[str, Any], peer: Mapping[str, Any] | None, key: str) -> str:
-    return f"{one[key] / peer[key]:.3f}" if peer and peer[key] else ""
+def _ratio(measured: Mapping[str, Any], peer: Mapping[str, Any] | None, key: str) -> str:
+    return f"{measured[key] / peer[key]:.3f}" if peer and peer[key] else ""

@@ -122,9 +122,9 @@ def _measured(arguments: argparse.Namespace) -> JsonObject:
 
 
 def _divide(store: PartsStore, arguments: argparse.Namespace) -> JsonObject:
-    whole = store.whole(RUN)
-    options = msgspec.structs.replace(whole.options, part_nodes=arguments.part_nodes)
-    snapshot = msgspec.structs.replace(whole, options=options)
+    whole_snapshot = store.whole(RUN)
+    options = msgspec.structs.replace(whole_snapshot.options, part_nodes=arguments.part_nodes)
+    snapshot = msgspec.structs.replace(whole_snapshot, options=options)
     with collector_paused():
         parts, undivided = parts_of(snapshot, Planner(snapshot))
         store.write(RUN, snapshot, parts)
@@ -141,10 +141,10 @@ def _decide(store: PartsStore, arguments: argparse.Namespace) -> JsonObject:
 
 def _join(store: PartsStore, arguments: argparse.Namespace) -> JsonObject:
     del arguments
-    whole, stored = store.whole(RUN), list[DisruptionPlan]()
+    whole_snapshot, stored = store.whole(RUN), list[DisruptionPlan]()
     while (plan := _plan(store, len(stored))) is not None:
         stored.append(plan)
-    plan = joined_plans(whole, stored)
+    plan = joined_plans(whole_snapshot, stored)
     written = codec.encode_disruption_plan(plan)
     return {"commands": len(plan.commands), "bytes": len(written), "after": plan.cost.after}
 
@@ -158,10 +158,10 @@ def _plan(store: PartsStore, number: int) -> DisruptionPlan | None:
 
 def _whole(store: PartsStore, arguments: argparse.Namespace) -> JsonObject:
     del arguments
-    whole = store.whole(RUN)
-    options = msgspec.structs.replace(whole.options, part_nodes=None)
+    whole_snapshot = store.whole(RUN)
+    options = msgspec.structs.replace(whole_snapshot.options, part_nodes=None)
     with collector_paused():
-        plan = disrupt(msgspec.structs.replace(whole, options=options))
+        plan = disrupt(msgspec.structs.replace(whole_snapshot, options=options))
     return {"commands": len(plan.commands), "after": plan.cost.after}
 
 

@@ -28,11 +28,11 @@ def of_team(snapshot: Snapshot, team: str) -> Snapshot:
         }
         return {**of_node, **of_team, "team": team}
 
-    def machine(one: Node | NodeClaim) -> dict[str, Any]:
+    def machine(obj: Node | NodeClaim) -> dict[str, Any]:
         return {
-            "name": named(one.name),
-            "provider_id": named(one.provider_id),
-            "labels": labelled(one.labels),
+            "name": named(obj.name),
+            "provider_id": named(obj.provider_id),
+            "labels": labelled(obj.labels),
             "taints": (taint,),
         }
 
@@ -58,9 +58,9 @@ def of_team(snapshot: Snapshot, team: str) -> Snapshot:
 
 def together(clusters: Sequence[Snapshot], **options: Any) -> Snapshot:
     """These clusters as one, with changed options."""
-    every = {
-        name: tuple(one for cluster in clusters for one in getattr(cluster, name))
+    joined_fields = {
+        name: tuple(obj for cluster in clusters for obj in getattr(cluster, name))
         for name in ("nodes", "node_claims", "node_pools", "pods", "budgets")
     }
     changed = msgspec.structs.replace(clusters[0].options, **options)
-    return msgspec.structs.replace(clusters[0], options=changed, **every)
+    return msgspec.structs.replace(clusters[0], options=changed, **joined_fields)

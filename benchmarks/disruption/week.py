@@ -66,11 +66,11 @@ def main() -> None:
 
 def summary(samples: list[WeekHour]) -> str:
     """One line: dollars and nodes before and after the window, and evictions in and outside it."""
-    windows = [one for one in samples if is_open(one.hour)]
-    inside = sum(one.evictions for one in windows)
-    before = next((one for one in reversed(samples) if not windows or one.hour < windows[0].hour), samples[0])
+    windows = [sample for sample in samples if is_open(sample.hour)]
+    inside = sum(sample.evictions for sample in windows)
+    before = next((sample for sample in reversed(samples) if not windows or sample.hour < windows[0].hour), samples[0])
     after = windows[-1] if windows else samples[-1]
-    outside = sum(one.evictions for one in samples) - inside
+    outside = sum(sample.evictions for sample in samples) - inside
     return (
         f"{before.nodes} nodes for ${before.dollars:.2f}/h before the window, {after.nodes} for ${after.dollars:.2f}/h "
         f"at its end (bound ${after.bound:.2f}/h); {inside} evictions in it, {outside} in the rest of the week"
@@ -115,10 +115,10 @@ def scenario(folder: Path, days: int, seed: int) -> Path:
     ]
     steps = [step for day in range(days) for step in _day(day, sizes, rng)]
     spec = {"start": START, "duration": f"{days * 24}h", "seed": seed, "manifests": ["objects.yaml"], "steps": steps}
-    whole = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": {"name": "week"}, "spec": spec}
+    document = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": {"name": "week"}, "spec": spec}
     (folder / "objects.yaml").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     path = folder / "scenario.yaml"
-    path.write_text(json.dumps(whole))
+    path.write_text(json.dumps(document))
     return path
 
 

@@ -34,18 +34,18 @@ class WeekHour(msgspec.Struct, frozen=True):
 
 def picture(hours: Sequence[WeekHour], open_hours: Callable[[int], bool]) -> str:
     """SVG of three panels over one line of days; the hours in which nodes may go are shaded."""
-    last = max((one.hour for one in hours), default=1)
+    last = max((sample.hour for sample in hours), default=1)
     height = 3 * (_HEIGHT + _GAP) + 30
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + 20} {height}" role="img">'
     title = "<title>A week with a window on Sunday: nodes, dollars an hour with their bound, evictions an hour</title>"
     body = [*_shades(hours, open_hours, last, height), *_day_marks(last, height)]
-    nodes, money = [float(one.nodes) for one in hours], [one.dollars for one in hours]
+    nodes, money = [float(sample.nodes) for sample in hours], [sample.dollars for sample in hours]
     body += _panel(0, "nodes", max(nodes, default=1), "{:.0f}")
     body += [_line(0, nodes, max(nodes, default=1), last, _BLUE)]
     top = max(money, default=1)
     body += _panel(1, "$/h, and the bound below", top, "{:.2f}")
-    body += [_line(1, money, top, last, _BLUE), _line(1, [one.bound for one in hours], top, last, _ORANGE)]
-    evicted = max((one.evictions for one in hours), default=1) or 1
+    body += [_line(1, money, top, last, _BLUE), _line(1, [sample.bound for sample in hours], top, last, _ORANGE)]
+    evicted = max((sample.evictions for sample in hours), default=1) or 1
     body += _panel(2, "evictions an hour", evicted, "{:.0f}")
     body += list(_bars(2, hours, evicted, last))
     return "\n".join([head, title, f"<style>{_STYLE}</style>", *body, "</svg>", ""])
@@ -61,10 +61,10 @@ def _x(hour: float, last: int) -> float:
 
 
 def _shades(hours: Sequence[WeekHour], open_hours: Callable[[int], bool], last: int, height: int) -> Iterator[str]:
-    for one in hours:
-        if open_hours(one.hour):
-            left, right = _x(one.hour - 1, last), _x(one.hour, last)
-            box = f'x="{left:.1f}" y="16" width="{right - left:.1f}" height="{height - 40}"'
+    for sample in hours:
+        if open_hours(sample.hour):
+            left_edge, right_edge = _x(sample.hour - 1, last), _x(sample.hour, last)
+            box = f'x="{left_edge:.1f}" y="16" width="{right_edge - left_edge:.1f}" height="{height - 40}"'
             yield f'<rect {box} fill="#3fb95033" />'
 
 
@@ -93,8 +93,8 @@ def _line(panel: int, values: Sequence[float], top: float, last: int, colour: st
 
 
 def _bars(panel: int, hours: Sequence[WeekHour], top: float, last: int) -> Iterator[str]:
-    for one in hours:
-        if one.evictions:
-            tall = one.evictions * _HEIGHT / top
+    for sample in hours:
+        if sample.evictions:
+            tall = sample.evictions * _HEIGHT / top
             box = f'y="{_floor(panel) - tall:.1f}" width="{_WIDTH / last:.1f}" height="{tall:.1f}"'
-            yield f'<rect x="{_x(one.hour - 1, last):.1f}" {box} fill="{_ORANGE}" />'
+            yield f'<rect x="{_x(sample.hour - 1, last):.1f}" {box} fill="{_ORANGE}" />'

@@ -51,9 +51,9 @@ BYTES_A_NODE: Final = 3_000
 """Bytes in the table per node: a claim with its command and indexes."""
 
 
-def monthly(found: Played) -> dict[str, float]:
+def monthly(played: Played) -> dict[str, float]:
     """Return the cost of a month of such hours, by purpose, in dollars."""
-    counts, usage = found.usage.counts, found.usage
+    counts, usage = played.usage.counts, played.usage
     cost = {
         "functions": sum(usage.gigabyte_seconds.values()) * PRICES["gigabyteSeconds"]
         + counts["lambdaRequests"] * PRICES["lambdaRequests"],
@@ -64,7 +64,7 @@ def monthly(found: Played) -> dict[str, float]:
         "transfer": counts["apiServerBytes"] * PRICES["apiServerBytes"],
     }
     by_month = {name: dollars * HOURS_A_MONTH for name, dollars in cost.items()}
-    by_month["storage"] = found.nodes * BYTES_A_NODE / GIGABYTE * TABLE_GIGABYTE
+    by_month["storage"] = played.nodes * BYTES_A_NODE / GIGABYTE * TABLE_GIGABYTE
     by_month["metrics"] = usage.metrics() * METRIC
     by_month["alarms"] = watched() * ALARM
     return {name: round(dollars, 2) for name, dollars in by_month.items()}
@@ -83,10 +83,10 @@ def transitions(nodes: int, part_nodes: int, distribute_from: int) -> float:
 
 def watched() -> int:
     """Return how many metrics the alarms read; the runbook states the number, and a test compares it with the templates."""
-    found = re.search(r"alarms read (\d+) metrics", (ROOT / RUNBOOK).read_text(encoding="utf-8"))
-    if found is None:
+    match = re.search(r"alarms read (\d+) metrics", (ROOT / RUNBOOK).read_text(encoding="utf-8"))
+    if match is None:
         raise LookupError(f"{RUNBOOK} does not say how many metrics the alarms read")
-    return int(found[1])
+    return int(match[1])
 
 
 def calculated(nodes: int, measured: Mapping[int, Mapping[str, float]]) -> dict[str, float]:

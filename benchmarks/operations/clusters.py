@@ -31,13 +31,13 @@ def scenario(folder: Path, nodes: int) -> Path:
         "manifests": ["objects.yaml"],
         "steps": _changes(nodes),
     }
-    whole = {
+    document = {
         "apiVersion": "fleetwright.dev/v1",
         "kind": "Scenario",
         "metadata": {"name": f"nodes-{nodes}"},
         "spec": spec,
     }
-    path.write_text(json.dumps(whole), encoding="utf-8")
+    path.write_text(json.dumps(document), encoding="utf-8")
     objects = {"apiVersion": "v1", "kind": "List", "items": [NODE_CLASS, _NODE_POOL, *_deployments(nodes)]}
     (folder / "objects.yaml").write_text(json.dumps(objects), encoding="utf-8")
     return path

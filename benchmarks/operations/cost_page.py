@@ -11,12 +11,12 @@ GOALS: Final = {"idle": 2.5, "1000": 40.0}
 
 def costs(run: Mapping[str, Mapping[str, float]]) -> str:
     """Return the table of `make cost`: a row for each cluster, a column for each part that costs something."""
-    parts = [part for part in next(iter(run.values())) if any(found[part] for found in run.values())]
+    parts = [part for part in next(iter(run.values())) if any(cost_by_part[part] for cost_by_part in run.values())]
     head = (f"| | {' | '.join(parts)} | sum | goal |", f"|{' --- |' * (len(parts) + 3)}")
     rows = (
-        f"| {_named(name)} | {' | '.join(f'{found[part]:.2f}' for part in parts)} | {total(found):.2f} "
+        f"| {_named(name)} | {' | '.join(f'{cost_by_part[part]:.2f}' for part in parts)} | {total(cost_by_part):.2f} "
         f"| {f'{GOALS[name]:g}' if name in GOALS else ''} |"
-        for name, found in run.items()
+        for name, cost_by_part in run.items()
     )
     return "\n".join(("Dollars a month, without the audit log and the dashboards:", "", *head, *rows))
 

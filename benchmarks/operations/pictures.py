@@ -75,7 +75,7 @@ def in_periods(values: Sequence[tuple[datetime, float]], statistic: str) -> dict
     for moment, value in values:
         periods[moment - (moment - datetime.min.replace(tzinfo=moment.tzinfo)) % PERIOD].append(value)
     joined = sum if statistic == "Sum" else max
-    return {begun: joined(found) for begun, found in sorted(periods.items())}
+    return {begun: joined(period_values) for begun, period_values in sorted(periods.items())}
 
 
 def with_gaps(points: Mapping[datetime, float]) -> tuple[list[datetime], list[float]]:

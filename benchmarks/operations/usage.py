@@ -69,10 +69,10 @@ class Usage:
         listed, continued = api.list, api.changes
 
         def listing(*arguments: Any, **more: Any) -> Any:
-            found = listed(*arguments, **more)
-            self._read[world.sandboxes.running()] += len(found.items)
-            self._add("apiServerBytes", len(found.items) * PACKED_BYTES)
-            return found
+            answer = listed(*arguments, **more)
+            self._read[world.sandboxes.running()] += len(answer.items)
+            self._add("apiServerBytes", len(answer.items) * PACKED_BYTES)
+            return answer
 
         def changes(*arguments: Any) -> Any:
             answer = continued(*arguments)
@@ -93,13 +93,13 @@ class Usage:
         """One line of a function's output."""
         if '"CloudWatchMetrics"' not in line:
             return
-        said, now = json.loads(line), self._world.clock.now()
-        for directive in said["_aws"]["CloudWatchMetrics"]:
+        record, now = json.loads(line), self._world.clock.now()
+        for directive in record["_aws"]["CloudWatchMetrics"]:
             for dimensions in directive["Dimensions"]:
-                dimension = ",".join(f"{name}={said[name]}" for name in sorted(dimensions) if name != "service")
+                dimension = ",".join(f"{name}={record[name]}" for name in sorted(dimensions) if name != "service")
                 for metric in directive["Metrics"]:
                     name = f"{metric['Name']}[{dimension}]" if dimension else metric["Name"]
-                    values = said[metric["Name"]]
+                    values = record[metric["Name"]]
                     self.series[name] += [(now, value) for value in (values if isinstance(values, list) else [values])]
         self._add("logBytes", len(line))
 
@@ -155,5 +155,5 @@ class _Output(io.TextIOBase):
         return len(text)
 
 
-def _units(found: object, size: int) -> int:
-    return max(1, math.ceil(len(msgspec.json.encode(found, enc_hook=repr)) / size))
+def _units(content: object, size: int) -> int:
+    return max(1, math.ceil(len(msgspec.json.encode(content, enc_hook=repr)) / size))

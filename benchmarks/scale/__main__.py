@@ -55,20 +55,22 @@ def _measure(function: str, url: str, new: list[int]) -> JsonObject:
     answer = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)  # noqa: S603 - our own module
     if answer.returncode:
         raise SystemExit(f"{function} failed:\n{answer.stderr[-4000:]}")
-    found: JsonObject = json.loads(answer.stdout.splitlines()[-1])  # earlier lines are logs
+    figures: JsonObject = json.loads(answer.stdout.splitlines()[-1])  # earlier lines are logs
     spec = BY_NAME[function]
-    found["requestsOfAllRuns"] = dict(sum(map(Counter, found["requests"]), Counter()))
-    found["memoryMegabytes"] = spec.memory_mb
-    found["lambdaSeconds"] = round(max(found["processorSeconds"]) / min(1.0, spec.memory_mb / WHOLE_PROCESSOR_MB), 1)
-    found["share"] = round(found["peakMegabytes"] / spec.memory_mb, 2)
-    found["fits"] = max(found["share"], found["lambdaSeconds"] / spec.timeout.total_seconds()) <= SHARE_MAX
-    print(
-        f"{function:10} {found['peakMegabytes']:5} of {spec.memory_mb:5} MB ({found['share']:.0%}) "
-        f"processor {found['processorSeconds']} s, by the clock {found['seconds']} s, "
-        f"{found['lambdaSeconds']} s on its share of a Lambda processor; "
-        f"{found['requestsOfAllRuns']}"
+    figures["requestsOfAllRuns"] = dict(sum(map(Counter, figures["requests"]), Counter()))
+    figures["memoryMegabytes"] = spec.memory_mb
+    figures["lambdaSeconds"] = round(
+        max(figures["processorSeconds"]) / min(1.0, spec.memory_mb / WHOLE_PROCESSOR_MB), 1
     )
-    return found
+    figures["share"] = round(figures["peakMegabytes"] / spec.memory_mb, 2)
+    figures["fits"] = max(figures["share"], figures["lambdaSeconds"] / spec.timeout.total_seconds()) <= SHARE_MAX
+    print(
+        f"{function:10} {figures['peakMegabytes']:5} of {spec.memory_mb:5} MB ({figures['share']:.0%}) "
+        f"processor {figures['processorSeconds']} s, by the clock {figures['seconds']} s, "
+        f"{figures['lambdaSeconds']} s on its share of a Lambda processor; "
+        f"{figures['requestsOfAllRuns']}"
+    )
+    return figures
 
 
 @contextmanager

@@ -114,19 +114,19 @@ def main() -> None:
     sys.stdout.write("\n" + json.dumps(result) + "\n")
 
 
-def _measured(handler: Callable[..., Any], given: argparse.Namespace, events: Sequence[JsonObject]) -> JsonObject:
+def _measured(handler: Callable[..., Any], arguments: argparse.Namespace, events: Sequence[JsonObject]) -> JsonObject:
     seconds, processor, peaks, requests, answer = [], [], [], [], {}
-    function = given.function
-    for event, new in zip(events, (0, *given.new), strict=False):
-        urllib3.request("GET", f"{given.url}/new/{new}", retries=False, timeout=PREPARED_SECONDS)
-        urllib3.request("GET", f"{given.url}/counts")
+    function = arguments.function
+    for event, new in zip(events, (0, *arguments.new), strict=False):
+        urllib3.request("GET", f"{arguments.url}/new/{new}", retries=False, timeout=PREPARED_SECONDS)
+        urllib3.request("GET", f"{arguments.url}/counts")
         began, worked = time.perf_counter(), time.process_time()
         with contextlib.redirect_stdout(io.StringIO()):
             answer = handler(event, Context(function))
         seconds.append(round(time.perf_counter() - began, 2))
         processor.append(round(time.process_time() - worked, 2))
         peaks.append(_peak())
-        requests.append(urllib3.request("GET", f"{given.url}/counts").json())
+        requests.append(urllib3.request("GET", f"{arguments.url}/counts").json())
         if function in SKIPPING:
             Clock.later += BETWEEN
     counts = {name: value for name, value in answer.items() if isinstance(value, int)}

@@ -55,10 +55,10 @@ def claim(index: int) -> ClaimRecord:
 
 def command() -> CommandRecord:
     """A consolidation of one node that is due for validation."""
-    found = Command(
+    consolidation = Command(
         reason="Underutilized", method="single", nodes=(node_name(20),), claims=(claim_name(20),), savings=1
     )
     decided = NOW - timedelta(minutes=1)
     return CommandRecord(
-        id=COMMAND, command=found, created_at=decided, verify_at=decided, phase_since=decided, version=1
+        id=COMMAND, command=consolidation, created_at=decided, verify_at=decided, phase_since=decided, version=1
     )

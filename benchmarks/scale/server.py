@@ -144,24 +144,24 @@ class World:
             return 200, gzip.compress(msgspec.json.encode(next(self.cluster.objects(resources.EC2_NODE_CLASSES))), 1)
         return 404, gzip.compress(b'{"kind":"Status","code":404}', 1)
 
-    def table(self, operation: str, asked: JsonObject) -> JsonObject:
+    def table(self, operation: str, request: JsonObject) -> JsonObject:
         """DynamoDB's answer."""
         self.counts[f"dynamodb {operation}"] += 1
         match operation:
             case "Query":
-                return self._query(asked)
+                return self._query(request)
             case "GetItem":
-                found = self._row.get((asked["Key"]["pk"]["S"], asked["Key"]["sk"]["S"]))
+                row = self._row.get((request["Key"]["pk"]["S"], request["Key"]["sk"]["S"]))
                 self.counts["RCU"] += 1
-                return {"Item": found} if found else {}
+                return {"Item": row} if row else {}
             case "UpdateItem":
-                return {"Attributes": {**asked["Key"], "fence": {"N": "1"}}}
+                return {"Attributes": {**request["Key"], "fence": {"N": "1"}}}
             case _:
                 return {}
 
-    def _query(self, asked: JsonObject) -> JsonObject:
-        rows = self._rows.get(asked["ExpressionAttributeValues"][":p"]["S"], [])
-        after = asked.get("ExclusiveStartKey", {}).get("sk", {}).get("S", "")
+    def _query(self, request: JsonObject) -> JsonObject:
+        rows = self._rows.get(request["ExpressionAttributeValues"][":p"]["S"], [])
+        after = request.get("ExclusiveStartKey", {}).get("sk", {}).get("S", "")
         page: list[JsonObject] = []
         size = 0
         ordered = sorted(rows, key=lambda row: str(row["sk"]["S"]))
@@ -171,7 +171,7 @@ class World:
                 size += len(msgspec.json.encode(row))
                 if size > TABLE_PAGE_BYTES:
                     break
-        self.counts["RCU"] += -(-size // RCU_BYTES) // (1 if asked.get("ConsistentRead") else 2)
+        self.counts["RCU"] += -(-size // RCU_BYTES) // (1 if request.get("ConsistentRead") else 2)
         last = page[-1] if page else None
         is_end = last is None or last is ordered[-1]
         return {"Items": page} | (
@@ -184,11 +184,11 @@ class World:
         self.counts[f"ec2 {action}"] += 1
         token, items = "", ""
         if action == "DescribeInstances":
-            asked = {value for values in form.values() for value in values if value.startswith("i-")}
+            instance_ids = {value for values in form.values() for value in values if value.startswith("i-")}
             start = int(form.get("NextToken", ["0"])[0])
-            found = [n for n in range(self.cluster.nodes) if not asked or instance_id(n) in asked]
-            items = "".join(instance_xml(index, CLUSTER) for index in found[start : start + EC2_PAGE])
-            if start + EC2_PAGE < len(found):
+            indexes = [n for n in range(self.cluster.nodes) if not instance_ids or instance_id(n) in instance_ids]
+            items = "".join(instance_xml(index, CLUSTER) for index in indexes[start : start + EC2_PAGE])
+            if start + EC2_PAGE < len(indexes):
                 token = f"<nextToken>{start + EC2_PAGE}</nextToken>"
         space = 'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"'
         return f"<{action}Response {space}><reservationSet>{items}</reservationSet>{token}</{action}Response>"
@@ -266,10 +266,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _by_namespace(objects: Iterator[JsonObject]) -> dict[str, list[bytes]]:
     """The pages of each namespace's list."""
-    found: dict[str, list[JsonObject]] = {}
-    for each in objects:
-        found.setdefault(each["metadata"]["namespace"], []).append(each)
-    return {namespace: list(_paged(iter(found.pop(namespace)))) for namespace in sorted(found)}
+    by_namespace: dict[str, list[JsonObject]] = {}
+    for obj in objects:
+        by_namespace.setdefault(obj["metadata"]["namespace"], []).append(obj)
+    return {namespace: list(_paged(iter(by_namespace.pop(namespace)))) for namespace in sorted(by_namespace)}
 
 
 def _paged(objects: Iterator[JsonObject], total: int | None = None) -> Iterator[bytes]:

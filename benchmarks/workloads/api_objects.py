@@ -24,11 +24,13 @@ _MOUNT: Final = {"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/s
 
 def as_sent(pods: int, services: int, catalogue: JsonObject) -> Workload:
     """Pods of lognormal services with everything that admission, controllers and field managers add; some 7 KB each."""
-    found: list[JsonObject] = []
+    manifests: list[JsonObject] = []
     for shape, replicas in drawn_services("s", pods, services, MICRO, seed=0):
         for _ in range(replicas):
-            found.append(_dressed(shape.manifest(f"{shape.labels['app']}-{len(found):06d}"), shape.labels["app"]))
-    return Workload(found, ec2_cluster(), plain_types(catalogue))
+            manifests.append(
+                _dressed(shape.manifest(f"{shape.labels['app']}-{len(manifests):06d}"), shape.labels["app"])
+            )
+    return Workload(manifests, ec2_cluster(), plain_types(catalogue))
 
 
 def _dressed(pod: JsonObject, service: str) -> JsonObject:

@@ -40,10 +40,10 @@ def _running(node: str, kind: JsonObject, draws: np.random.Generator, services: 
     room = allocatable(kind)
     cpu = int(int(room["cpu"].removesuffix("m")) * draws.uniform(*_FILL))
     memory = int(mebibytes(room["memory"]) * _FILL[1])
-    found: list[JsonObject] = []
+    pods: list[JsonObject] = []
     while True:
         shape = services[int(draws.integers(len(services)))]
         if shape.cpu > cpu or shape.memory > memory:
-            return found
+            return pods
         cpu, memory = cpu - shape.cpu, memory - shape.memory
-        found.append(shape.manifest(f"{node}-{len(found)}", node=node))
+        pods.append(shape.manifest(f"{node}-{len(pods)}", node=node))

@@ -44,17 +44,17 @@ def diverse(pods: int, types: int) -> Workload:
 def diverse_pods(count: int) -> Iterator[PodShape]:
     """Return the pods in the order in which Go makes them, in a process without earlier draws."""
     draws = GoRandom()
-    each = count // _KINDS
-    yield from _plain(draws, each)
-    yield from _spreading(draws, each, ZONE)
-    yield from _spreading(draws, each, HOSTNAME)
-    for _ in range(each):
+    per_kind = count // _KINDS
+    yield from _plain(draws, per_kind)
+    yield from _spreading(draws, per_kind, ZONE)
+    yield from _spreading(draws, per_kind, HOSTNAME)
+    for _ in range(per_kind):
         labels = {"my-affininity": _LETTERS[draws.intn(7)]}
         yield _drawn(draws, labels, {"affinity": {"podAffinity": required_terms(ZONE, labels)}})
-    for _ in range(each):
+    for _ in range(per_kind):
         labels = {"app": "nginx"}
         yield _drawn(draws, labels, {"affinity": {"podAntiAffinity": required_terms(HOSTNAME, labels)}})
-    yield from _plain(draws, count - _KINDS * each)
+    yield from _plain(draws, count - _KINDS * per_kind)
 
 
 def fake_catalogue(types: int) -> JsonObject:

@@ -21,15 +21,15 @@ def ec2_catalogue(data: Path) -> JsonObject:
     """The catalogue in the data folder; if there is none, the built-in one reduced to the same families and zones."""
     path = data / _FILE
     if path.is_file():
-        found: JsonObject = json.loads(gzip.decompress(path.read_bytes()))
-        return found
+        catalogue: JsonObject = json.loads(gzip.decompress(path.read_bytes()))
+        return catalogue
     from core.catalogue import document
     from simulator.market.embedded import builtin_catalogue
 
-    every = json.loads(document.encode(builtin_catalogue("us-east-1")))["instanceTypes"]
-    for kind in every:
+    instance_types = json.loads(document.encode(builtin_catalogue("us-east-1")))["instanceTypes"]
+    for kind in instance_types:
         kind["offerings"] = [offering for offering in kind["offerings"] if offering["zone"] in _ZONES]
-    return {"instanceTypes": [kind for kind in every if kind["offerings"] and _is_general(kind)]}
+    return {"instanceTypes": [kind for kind in instance_types if kind["offerings"] and _is_general(kind)]}
 
 
 def plain_types(catalogue: JsonObject) -> JsonObject:

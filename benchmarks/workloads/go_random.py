@@ -43,8 +43,8 @@ class GoRandom:
 
     def _int31s(self) -> list[int]:
         """The present words' upper 31 bits below the sign, the next one last."""
-        found: list[int] = ((self._words & np.uint64((1 << 63) - 1)) >> np.uint64(32))[::-1].tolist()
-        return found
+        words: list[int] = ((self._words & np.uint64((1 << 63) - 1)) >> np.uint64(32))[::-1].tolist()
+        return words
 
     def _advance(self) -> None:
         """Compute the next 607 words, in runs that need only known words."""

@@ -140,11 +140,11 @@ def node_and_claim(name: str, instance_type: JsonObject, zone: str) -> list[Json
         "spec": {"nodeClassRef": _CLASS_REF, "requirements": []},
         "status": {"providerID": provider_id, "nodeName": name, "conditions": conditions, **shape},
     }
-    own = {HOSTNAME: name, "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
+    own_labels = {HOSTNAME: name, "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
     node = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "uid": name, "creationTimestamp": _BEFORE, "labels": {**labels, **own}},
+        "metadata": {"name": name, "uid": name, "creationTimestamp": _BEFORE, "labels": {**labels, **own_labels}},
         "spec": {"providerID": provider_id},
         "status": {"conditions": [_condition("Ready")], **shape},
     }
@@ -154,10 +154,10 @@ def node_and_claim(name: str, instance_type: JsonObject, zone: str) -> list[Json
 def allocatable(instance_type: JsonObject) -> dict[str, str]:
     """Return a type's allocatable resources: CPU in thousandths, memory in MiB, others unchanged."""
     capacity, overhead = instance_type["capacity"], instance_type["overhead"]
-    left = dict(capacity)
-    left["cpu"] = f"{1000 * int(capacity['cpu']) - int(overhead['cpu'].removesuffix('m'))}m"
-    left["memory"] = f"{mebibytes(capacity['memory']) - mebibytes(overhead['memory'])}Mi"
-    return left
+    amounts = dict(capacity)
+    amounts["cpu"] = f"{1000 * int(capacity['cpu']) - int(overhead['cpu'].removesuffix('m'))}m"
+    amounts["memory"] = f"{mebibytes(capacity['memory']) - mebibytes(overhead['memory'])}Mi"
+    return amounts
 
 
 def mebibytes(text: str) -> int:

@@ -82,5 +82,5 @@ def _models(shape: PodShape) -> list[str]:
     if not affinity:
         return []
     required = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    found: list[str] = required["nodeSelectorTerms"][0]["matchExpressions"][0]["values"]
-    return found
+    models: list[str] = required["nodeSelectorTerms"][0]["matchExpressions"][0]["values"]
+    return models

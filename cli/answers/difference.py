@@ -368,8 +368,8 @@ def _shares(rows: dict[str, float], spent: float) -> list[tuple[str, str, str]]:
     return [(name, f"{part:,.4f}", _share(part, spent)) for name, part in rows.items()]
 
 
-def _share(part: float, whole: float) -> str:
-    return f"{part / whole:.1%}" if whole else ""
+def _share(part: float, total: float) -> str:
+    return f"{part / total:.1%}" if total else ""
 
 
 # The shadow report for people: text, Markdown, HTML.

@@ -92,7 +92,7 @@ class Sample(NamedTuple):
     value: float
 
 
-def exposition(snapshot: Snapshot, own: OwnState | None) -> str:
+def exposition(snapshot: Snapshot, own_state: OwnState | None) -> str:
     """Return the cluster's state in Prometheus' text format."""
     by_name: dict[str, list[Sample]] = {name: [] for name in HELP}
     for sample in (
@@ -100,8 +100,8 @@ def exposition(snapshot: Snapshot, own: OwnState | None) -> str:
         *_of_pools(snapshot),
         *_of_caps(snapshot),
         *_of_nodes(snapshot),
-        *_of_functions(own),
-        *_of_forecast(snapshot, own),
+        *_of_functions(own_state),
+        *_of_forecast(snapshot, own_state),
     ):
         by_name[sample.name].append(sample)
     lines: list[str] = []
@@ -148,8 +148,8 @@ def _of_pools(snapshot: Snapshot) -> Iterator[Sample]:
         yield Sample("fleetwright_nodepool_starting_nodes", named, pool.starting)
         yield Sample("fleetwright_nodepool_paused", named, bool(pool.paused or pool.rollout or pool.invalid_budget))
         yield Sample("karpenter_nodepools_cost_total", named, dollars(pool.hourly))
-        for reason, left in sorted(pool.budgets.items()):
-            allowed = pool.nodes if left is None else left
+        for reason, budget in sorted(pool.budgets.items()):
+            allowed = pool.nodes if budget is None else budget
             yield Sample("karpenter_nodepools_allowed_disruptions", {**named, "reason": reason.lower()}, allowed)
         used = {**_sum(state.capacity for state in pool_states), "nodes": pool.nodes}
         for name, amounts in (("limit", limits.get(pool.name, {})), ("usage", used)):
@@ -186,22 +186,22 @@ def _of_nodes(snapshot: Snapshot) -> Iterator[Sample]:
                 yield Sample(f"karpenter_nodes_{name}", kind, _in_units(resource, amount))
 
 
-def _of_functions(own: OwnState | None) -> Iterator[Sample]:
-    if own is None:
+def _of_functions(own_state: OwnState | None) -> Iterator[Sample]:
+    if own_state is None:
         return
-    commands = Counter((str(command.command.reason), str(command.phase)) for command in own.view.commands)
+    commands = Counter((str(command.command.reason), str(command.phase)) for command in own_state.view.commands)
     for (reason, phase), count in sorted(commands.items()):
         yield Sample("fleetwright_commands", {"reason": reason, "phase": phase}, count)
-    yield Sample("fleetwright_proposals_waiting", {}, len(own.proposals or ()))
-    engaged = {(str(brake.kind), brake.node_pool, brake.zone) for brake in own.brakes.brakes}
+    yield Sample("fleetwright_proposals_waiting", {}, len(own_state.proposals or ()))
+    engaged = {(str(brake.kind), brake.node_pool, brake.zone) for brake in own_state.brakes.brakes}
     for kind, pool, zone in sorted(engaged):
         yield Sample("fleetwright_brake_engaged", {"brake": kind, "nodepool": pool, "zone": zone}, 1)
-    yield Sample("fleetwright_failing_sweeps", {}, sum(bool(state.failures) for state in own.sweeps.values()))
+    yield Sample("fleetwright_failing_sweeps", {}, sum(bool(state.failures) for state in own_state.sweeps.values()))
 
 
-def _of_forecast(snapshot: Snapshot, own: OwnState | None) -> Iterator[Sample]:
+def _of_forecast(snapshot: Snapshot, own_state: OwnState | None) -> Iterator[Sample]:
     """Yield what the functions forecast for NodePools; a closed one keeps no room."""
-    forecast = own.forecast if own is not None else None
+    forecast = own_state.forecast if own_state is not None else None
     if forecast is None:
         return
     from core.forecast import acts, balance, due, is_stopped  # few installations forecast anything
@@ -234,8 +234,8 @@ def _requested(state: StateNode) -> dict[str, int]:
 
 def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for each in amounts:
-        total.update(each)
+    for addend in amounts:
+        total.update(addend)
     return dict(total)
 
 

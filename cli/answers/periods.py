@@ -39,14 +39,14 @@ def pace(period: timedelta) -> str:
     )
 
 
-def pace_warnings(given: Iterable[NodePool], recorded: Iterable[NodePool], period: timedelta) -> list[str]:
+def pace_warnings(node_pools: Iterable[NodePool], recorded: Iterable[NodePool], period: timedelta) -> list[str]:
     """Return a warning for each changed `consolidateAfter` that ends between two decisions."""
     tick, before = tick_of(period), {pool.name: pool.disruption.consolidate_after for pool in recorded}
     return [
         f"NodePool {pool.name}: consolidateAfter of {wait // SECOND} s is shorter than the {minutes(tick)} "
         "between two decisions, so the simulation shows less of its effect"
         + ("; a period of less than 21 hours has more decisions" if tick > TICK else "")
-        for pool in given
+        for pool in node_pools
         if (wait := pool.disruption.consolidate_after) is not None and wait < tick and wait != before.get(pool.name)
     ]
 

@@ -74,9 +74,9 @@ def hours(value: float) -> float:
     return round(value, 4)
 
 
-def share(part: float, whole: float) -> float | None:
+def share(part: float, total: float) -> float | None:
     """Return a part of a whole; None if the whole is zero."""
-    return amount(part / whole) if whole else None
+    return amount(part / total) if total else None
 
 
 def other_currency(region: str) -> str:
@@ -113,8 +113,13 @@ def plan_document(plan: Plan) -> JsonObject:
         "nodeClaims": [claim_document(claim) for claim in plan.claims],
         "bindings": [{"pod": binding.pod, "node": binding.node} for binding in plan.bindings],
         "unschedulable": [
-            {"pod": found.pod, "reason": found.reason, "message": found.message, "page": reason_page(found.reason)}
-            for found in plan.unschedulable
+            {
+                "pod": unplaced.pod,
+                "reason": unplaced.reason,
+                "message": unplaced.message,
+                "page": reason_page(unplaced.reason),
+            }
+            for unplaced in plan.unschedulable
         ],
         "cost": _cost_fields(plan.cost) | {"spotHourly": dollars(_spot_price(plan.claims))},
     }
@@ -125,15 +130,15 @@ def plan_document(plan: Plan) -> JsonObject:
 
 def set_aside_fields(set_aside: Iterable[SetAside]) -> JsonObject:
     """Return `setAside`, only if something is: objects that cause an error of ours, without which all others are decided."""
-    found = sorted(set(set_aside))
-    fields = [{"object": aside.object, "reason": aside.reason, "message": aside.message} for aside in found]
+    ordered = sorted(set(set_aside))
+    fields = [{"object": aside.object, "reason": aside.reason, "message": aside.message} for aside in ordered]
     return {"setAside": fields} if fields else {}
 
 
 def set_aside_lines(document: JsonObject) -> str:
     """Return one line for each object that is set aside."""
     lines = [
-        f"set aside {found['object']} [{found['reason']}]: {found['message']}" for found in document.get("setAside", ())
+        f"set aside {aside['object']} [{aside['reason']}]: {aside['message']}" for aside in document.get("setAside", ())
     ]
     return "\n".join(output.wrapped(line) for line in lines)
 
@@ -146,7 +151,7 @@ def disruption_document(plan: DisruptionPlan) -> JsonObject:
         "kind": "DisruptionPlan",
         "now": rfc3339(plan.now),
         "commands": [_command(command) for command in plan.commands],
-        "blocked": [_blocked_fields(found) for found in plan.blocked],
+        "blocked": [_blocked_fields(blocked) for blocked in plan.blocked],
         "budgets": {pool: dict(by_reason) for pool, by_reason in plan.budgets.items()},
         "cost": {
             "before": dollars(plan.cost.before),
@@ -236,14 +241,14 @@ def _command(command: Command) -> JsonObject:
     }
 
 
-def _blocked_fields(found: Blocked) -> JsonObject:
+def _blocked_fields(blocked: Blocked) -> JsonObject:
     document: JsonObject = {
-        "node": found.node,
-        "reason": found.reason,
-        "message": found.message,
-        "page": reason_page(found.reason),
+        "node": blocked.node,
+        "reason": blocked.reason,
+        "message": blocked.message,
+        "page": reason_page(blocked.reason),
     }
-    return document | ({"savings": dollars(found.savings)} if found.savings else {})
+    return document | ({"savings": dollars(blocked.savings)} if blocked.savings else {})
 
 
 def _room(room: BufferRoom) -> JsonObject:
@@ -328,13 +333,13 @@ def _answer(document: JsonObject, new_nodes: str, *, shows_all: bool) -> str:
 
 def prices_line(document: JsonObject) -> str:
     """Return the source of prices and their age."""
-    found = document.get("prices")
-    if not found:
+    prices = document.get("prices")
+    if not prices:
         return ""
-    place = " of ".join(part for part in (found["region"], found["date"]) if part)
-    unit = other_currency(found["region"])
+    place = " of ".join(part for part in (prices["region"], prices["date"]) if part)
+    unit = other_currency(prices["region"])
     shown = f"in {unit}, shown as $" if unit else ""
-    return style.styled(f"prices: {', '.join(part for part in (place, found['source'], shown) if part)}", "dim")
+    return style.styled(f"prices: {', '.join(part for part in (place, prices['source'], shown) if part)}", "dim")
 
 
 def _summary_line(document: JsonObject) -> str:
@@ -457,9 +462,9 @@ def _existing(document: JsonObject, *, shows_all: bool) -> str:
 def _limited(headings: Sequence[str], rows: Sequence[Sequence[object]], *, shows_all: bool) -> str:
     if not rows:
         return ""
-    left = 0 if shows_all else max(0, len(rows) - _ROWS_MAX)
-    table = output.table(headings, rows[: len(rows) - left])
-    return f"{table}\n{style.styled(f'and {left} more: --all', 'dim')}" if left else table
+    hidden_rows = 0 if shows_all else max(0, len(rows) - _ROWS_MAX)
+    table = output.table(headings, rows[: len(rows) - hidden_rows])
+    return f"{table}\n{style.styled(f'and {hidden_rows} more: --all', 'dim')}" if hidden_rows else table
 
 
 def _buffers(document: JsonObject) -> str:
@@ -481,20 +486,20 @@ def _lines_of(message: str) -> list[str]:
 def _unplaced(document: JsonObject, *, shows_all: bool) -> str:
     """Group unplaced pods by code and nearest miss."""
     by_reason: dict[tuple[str, str], list[str]] = {}
-    for found in document["unschedulable"]:
-        by_reason.setdefault((found["reason"], found["message"]), []).append(found["pod"])
+    for unplaced in document["unschedulable"]:
+        by_reason.setdefault((unplaced["reason"], unplaced["message"]), []).append(unplaced["pod"])
     entries = [
         _entry(pods, reason, _lines_of(message), shows_all=shows_all) for (reason, message), pods in by_reason.items()
     ]
     if not entries:
         return ""
-    left = 0 if shows_all else max(0, len(entries) - _ROWS_MAX)
-    more = [style.styled(f"and {left} more reasons: --all", "dim")] if left else []
-    first = min(found["pod"] for found in document["unschedulable"])
+    hidden_reasons = 0 if shows_all else max(0, len(entries) - _ROWS_MAX)
+    more = [style.styled(f"and {hidden_reasons} more reasons: --all", "dim")] if hidden_reasons else []
+    first = min(unplaced["pod"] for unplaced in document["unschedulable"])
     text = output.wrapped(f"every NodePool's reason: --all, or fleetwright explain {first}")
     hint = [] if shows_all else [style.styled(text, "dim")]
     pages = pages_lines(reason for reason, _ in by_reason)
-    return "\n".join([*entries[: len(entries) - left], *more, *hint, pages])
+    return "\n".join([*entries[: len(entries) - hidden_reasons], *more, *hint, pages])
 
 
 def _entry(pods: Sequence[str], reason: str, lines: Sequence[str], *, shows_all: bool) -> str:
@@ -635,10 +640,10 @@ def _commands(commands: Sequence[JsonObject]) -> str:
 def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
     """Return one entry for all nodes that stay for the same reason; in the short form, even if it names different pods."""
     by_code: dict[str, dict[str, list[str]]] = {}
-    for found in blocked:
-        by_code.setdefault(found["reason"], {}).setdefault(_of_it(found["message"], found["node"]), []).append(
-            found["node"]
-        )
+    for blocked_node in blocked:
+        by_code.setdefault(blocked_node["reason"], {}).setdefault(
+            _of_it(blocked_node["message"], blocked_node["node"]), []
+        ).append(blocked_node["node"])
     paragraphs = []
     for reason, by_message in by_code.items():
         if shows_all or len(by_message) <= _MESSAGES_MAX:
@@ -673,11 +678,11 @@ def _budgets(budgets: Mapping[str, Mapping[str, int | None]], *, has_commands: b
     pools = []
     for pool, by_reason in sorted(budgets.items()):
         numbers: dict[int | None, list[str]] = {}
-        for reason, left in sorted(by_reason.items()):
-            numbers.setdefault(left, []).append(reason)
+        for reason, allowed in sorted(by_reason.items()):
+            numbers.setdefault(allowed, []).append(reason)
         parts = [
-            _number(left) if len(numbers) == 1 else f"{_number(left)} for {', '.join(reasons)}"
-            for left, reasons in numbers.items()
+            _number(allowed) if len(numbers) == 1 else f"{_number(allowed)} for {', '.join(reasons)}"
+            for allowed, reasons in numbers.items()
         ]
         pools.append(f"{pool} {', '.join(parts)}")
     if not pools:
@@ -686,8 +691,8 @@ def _budgets(budgets: Mapping[str, Mapping[str, int | None]], *, has_commands: b
     return style.styled(output.wrapped(f"nodes that NodePools' budgets let go {when}: {'; '.join(pools)}"), "dim")
 
 
-def _number(left: int | None) -> str:
-    return "any number" if left is None else str(left)
+def _number(allowed: int | None) -> str:
+    return "any number" if allowed is None else str(allowed)
 
 
 # Formats the proven minimum of a fleet as data, for the reports that compare costs with it.

@@ -74,11 +74,13 @@ class OneNamespace:
 
 
 def _others(snapshot: Snapshot, name: str) -> str:
-    known = sorted({pod.namespace for pod in snapshot.pods})
-    if near := difflib.get_close_matches(name, known):
+    namespaces = sorted({pod.namespace for pod in snapshot.pods})
+    if near := difflib.get_close_matches(name, namespaces):
         return f"did you mean {near[0]!r}?"
-    more = f" and {len(known) - _NAMED_MAX} more" if len(known) > _NAMED_MAX else ""
-    return f"namespaces with pods: {', '.join(known[:_NAMED_MAX])}{more}" if known else "there is no pod at all"
+    more = f" and {len(namespaces) - _NAMED_MAX} more" if len(namespaces) > _NAMED_MAX else ""
+    return (
+        f"namespaces with pods: {', '.join(namespaces[:_NAMED_MAX])}{more}" if namespaces else "there is no pod at all"
+    )
 
 
 # Formats the summary of `simulate` as a table in words.

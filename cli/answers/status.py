@@ -89,12 +89,12 @@ def proposals_table(proposals: Sequence[dict[str, Any]]) -> str:
     return output.table(headings, rows)
 
 
-def _state(found: dict[str, Any]) -> str:
-    if found["end"] is not None:
-        return f"{found['end']['reason']}: {found['end']['message']}"
-    if found["state"] == WAITS:
-        return f"waits: {found['why']}"
-    return "expired" if found["state"] == ENDED else f"{found['state']} by {found['verdict']['by']}"
+def _state(proposal: dict[str, Any]) -> str:
+    if proposal["end"] is not None:
+        return f"{proposal['end']['reason']}: {proposal['end']['message']}"
+    if proposal["state"] == WAITS:
+        return f"waits: {proposal['why']}"
+    return "expired" if proposal["state"] == ENDED else f"{proposal['state']} by {proposal['verdict']['by']}"
 
 
 def _said(proposal: Proposal) -> str:
@@ -105,15 +105,15 @@ def _said(proposal: Proposal) -> str:
 # Builds `kind: Status`, the state of a cluster. Values that only the functions' table knows are null without access to it.
 
 
-def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | None) -> JsonObject:
+def status_document(snapshot: Snapshot, own_state: OwnState | None, *, cluster: str | None) -> JsonObject:
     """Return the status of the snapshot's cluster, with the functions' view if it was read."""
     status = cluster_status(snapshot)
-    records: Mapping[str, ClaimRecord] = own.view.claims if own is not None else {}
+    records: Mapping[str, ClaimRecord] = own_state.view.claims if own_state is not None else {}
     going = {record.node_name or name: record.deletion.reason for name, record in records.items() if record.deletion}
     hourly, spot = dollars(status.hourly), dollars(status.spot_hourly)
     groups = [plan.group_document(group) for group in running_groups(snapshot)]
     caps = [_cap(cap) for cap in status.caps]
-    forecast = own.forecast if own is not None else None
+    forecast = own_state.forecast if own_state is not None else None
     return (
         ({"forecast": _ramps(forecast)} if forecast is not None else {})
         | ({"groups": groups} if groups else {})
@@ -132,15 +132,19 @@ def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | 
             "nodePools": [_pool(pool, going) for pool in status.pools],
             "foreignNodes": status.foreign_nodes,
             "claims": _claims(snapshot, records),
-            "commands": None if own is None else [_command(command) for command in own.view.commands],
+            "commands": None if own_state is None else [_command(command) for command in own_state.view.commands],
             "proposals": None
-            if own is None or own.proposals is None
-            else [proposal_document(proposal, snapshot.now) for proposal in own.proposals],
-            "brakes": None if own is None else [_brake(brake) for brake in own.brakes.brakes],
+            if own_state is None or own_state.proposals is None
+            else [proposal_document(proposal, snapshot.now) for proposal in own_state.proposals],
+            "brakes": None if own_state is None else [_brake(brake) for brake in own_state.brakes.brakes],
             "breakers": None
-            if own is None
-            else [_breaker(breaker) for breaker in own.breakers if breaker.failures or breaker.open_until is not None],
-            "sweeps": None if own is None else _sweeps(own.sweeps),
+            if own_state is None
+            else [
+                _breaker(breaker)
+                for breaker in own_state.breakers
+                if breaker.failures or breaker.open_until is not None
+            ],
+            "sweeps": None if own_state is None else _sweeps(own_state.sweeps),
         }
     )
 
@@ -233,7 +237,7 @@ def _claims(snapshot: Snapshot, records: Mapping[str, ClaimRecord]) -> list[Json
     ours = ((state.claim, state) for state in state_nodes(snapshot) if state.claim is not None)
     return [
         _claim(claim, state, dollars(paid_price(state, snapshot)), records.get(claim.name))
-        for claim, state in sorted(ours, key=lambda found: found[0].name)
+        for claim, state in sorted(ours, key=lambda claim_and_state: claim_and_state[0].name)
     ]
 
 
@@ -522,8 +526,8 @@ def _budgets(budgets: Mapping[str, int | None]) -> str:
     )
 
 
-def _number(left: int | None) -> str:
-    return "any" if left is None else str(left)
+def _number(allowed: int | None) -> str:
+    return "any" if allowed is None else str(allowed)
 
 
 def _change(window: Mapping[str, Any] | None) -> str:

@@ -100,10 +100,10 @@ class View(msgspec.Struct, frozen=True):
 
 
 def observation(
-    snapshot: Snapshot, own: OwnState | None, plan: DisruptionPlan | None, *, cluster: str | None
+    snapshot: Snapshot, own_state: OwnState | None, plan: DisruptionPlan | None, *, cluster: str | None
 ) -> Observation:
     """Return the rows of a snapshot; without a plan, why nodes stay or go is not known yet."""
-    document = status_document(snapshot, own, cluster=cluster)
+    document = status_document(snapshot, own_state, cluster=cluster)
     why = _why(plan)
     tables = {
         NODES: _table(
@@ -293,9 +293,9 @@ def _span(seconds: float) -> str:
 # What keys do.
 
 
-def visible(found: Observation, view: View) -> list[Row]:
+def visible(observed: Observation, view: View) -> list[Row]:
     """Return the tab's rows that have the text, in their order."""
-    rows = list(found.tables[view.tab].rows)
+    rows = list(observed.tables[view.tab].rows)
     if view.text:
         text = view.text.lower()
         rows = [row for row in rows if any(text in cell.lower() for cell in row.cells)]
@@ -305,7 +305,7 @@ def visible(found: Observation, view: View) -> list[Row]:
     return rows
 
 
-def pressed(view: View, key: str, found: Observation, height: int) -> View:
+def pressed(view: View, key: str, observed: Observation, height: int) -> View:
     """Return the view after a key: a character, or a name such as `down`."""
     change = msgspec.structs.replace
     if view.is_typing:
@@ -313,7 +313,7 @@ def pressed(view: View, key: str, found: Observation, height: int) -> View:
     if view.shows != "table":
         return change(view, shows="table", is_over=key == "q") if key in ("escape", "enter", "q", "?", "left") else view
     page = _page(height)
-    count = len(visible(found, view))
+    count = len(visible(observed, view))
     moves: Mapping[str, int] = {
         "down": view.cursor + 1, "j": view.cursor + 1, "up": view.cursor - 1, "k": view.cursor - 1,
         "pagedown": view.cursor + page, "pageup": view.cursor - page, "g": 0, "home": 0, "G": count, "end": count,
@@ -321,7 +321,7 @@ def pressed(view: View, key: str, found: Observation, height: int) -> View:
     if key in moves:
         cursor = max(0, min(count - 1, moves[key]))
         return change(view, cursor=cursor, top=max(min(view.top, cursor), cursor - page + 1))
-    return _acted(view, key, found)
+    return _acted(view, key, observed)
 
 
 def _typed(view: View, key: str) -> View:
@@ -333,9 +333,9 @@ def _typed(view: View, key: str) -> View:
     return change(view, text=view.text + key, cursor=0, top=0) if len(key) == 1 and key.isprintable() else view
 
 
-def _acted(view: View, key: str, found: Observation) -> View:
+def _acted(view: View, key: str, observed: Observation) -> View:
     change = msgspec.structs.replace
-    columns = len(found.tables[view.tab].headings)
+    columns = len(observed.tables[view.tab].headings)
     acts: Mapping[str, Callable[[], View]] = {
         "q": lambda: change(view, is_over=True),
         "r": lambda: change(view, wants_reading=True),
@@ -367,32 +367,32 @@ class Line(NamedTuple):
     style: str = ""
 
 
-def frame(found: Observation | None, view: View, width: int, height: int, problem: str = "") -> list[Line]:
+def frame(observed: Observation | None, view: View, width: int, height: int, problem: str = "") -> list[Line]:
     """Return exactly `height` lines of at most `width` characters."""
-    if found is None:
+    if observed is None:
         lines = [Line(problem or "reading the cluster …")]
     elif view.shows == "help":
         lines = [Line("keys", BOLD), Line(""), *map(Line, HELP)]
     else:
-        rows = visible(found, view)
+        rows = visible(observed, view)
         cursor = min(view.cursor, max(0, len(rows) - 1))
         if view.shows == "details" and rows:
             lines = [Line(text, "" if number else BOLD) for number, text in enumerate(rows[cursor].details)]
         else:
             lines = [
-                Line(found.title, BOLD),
-                _tabs(found, view),
-                *_rows(found.tables[view.tab], rows, view, cursor, width, height),
+                Line(observed.title, BOLD),
+                _tabs(observed, view),
+                *_rows(observed.tables[view.tab], rows, view, cursor, width, height),
             ]
     body = (lines + [Line("")] * height)[: height - _FOOT_LINES]
-    return [Line(_cut(line.text, width), line.style) for line in (*body, _foot(found, view, problem))][-height:]
+    return [Line(_cut(line.text, width), line.style) for line in (*body, _foot(observed, view, problem))][-height:]
 
 
-def _tabs(found: Observation, view: View) -> Line:
+def _tabs(observed: Observation, view: View) -> Line:
     names = (
-        f"[{number} {tab} {len(found.tables[tab].rows)}]"
+        f"[{number} {tab} {len(observed.tables[tab].rows)}]"
         if tab == view.tab
-        else f" {number} {tab} {len(found.tables[tab].rows)} "
+        else f" {number} {tab} {len(observed.tables[tab].rows)} "
         for number, tab in enumerate(TABS, 1)
     )
     filtered = f"   /{view.text}{'_' if view.is_typing else ''}" if view.text or view.is_typing else ""
@@ -430,10 +430,10 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
 
 
-def _foot(found: Observation | None, view: View, problem: str) -> Line:
-    if problem and found is not None:
+def _foot(observed: Observation | None, view: View, problem: str) -> Line:
+    if problem and observed is not None:
         return Line(f"{problem} (read again soon)", REVERSE)
-    when = f"read at {found.read_at:%H:%M:%S} UTC   " if found is not None else ""
+    when = f"read at {observed.read_at:%H:%M:%S} UTC   " if observed is not None else ""
     keys = (
         "Enter keeps the text, Esc ends it"
         if view.is_typing

@@ -75,8 +75,8 @@ def read_live(context: str | None) -> list[Document]:
             by_kind[resource] = [*_objects(client, resource, failures)]
         return [
             Document(f"cluster {context}" if context else "cluster", index, obj)
-            for found in by_kind.values()
-            for index, obj in enumerate(found)
+            for objects in by_kind.values()
+            for index, obj in enumerate(objects)
         ]
 
 

@@ -123,7 +123,9 @@ def _deciding(annotations: JsonObject) -> JsonObject:
 
 def _decides(key: str) -> bool:
     domain = key.partition("/")[0]
-    in_domain = any(domain == known or domain.endswith(f".{known}") for known in DECIDING_DOMAINS)
+    in_domain = any(
+        domain == deciding_domain or domain.endswith(f".{deciding_domain}") for deciding_domain in DECIDING_DOMAINS
+    )
     return (in_domain or key in DECIDING) and key not in _NOT_DECIDING
 
 
@@ -304,7 +306,9 @@ _PUBLIC_ANNOTATIONS: Final = (
 def is_public_key(key: str) -> bool:
     """Whether a key of a label or annotation, or a finalizer, is common to all clusters."""
     domain = key.partition("/")[0] if "/" in key else ""
-    return key in _FIELD_KEYS or any(domain == known or domain.endswith(f".{known}") for known in PUBLIC_DOMAINS)
+    return key in _FIELD_KEYS or any(
+        domain == public_domain or domain.endswith(f".{public_domain}") for public_domain in PUBLIC_DOMAINS
+    )
 
 
 def has_public_values(key: str) -> bool:
@@ -355,9 +359,9 @@ def _read(text: str) -> JsonObject | None:
     return document if isinstance(document, dict) else None
 
 
-def _is_amounts(found: JsonObject) -> bool:
+def _is_amounts(amounts: JsonObject) -> bool:
     """Whether a map has amounts of resources, as in the status of a NodePool, and not requests and limits."""
-    return all(isinstance(value, str | int) for value in found.values())
+    return all(isinstance(value, str | int) for value in amounts.values())
 
 
 class ObjectRenaming:
@@ -603,11 +607,11 @@ def _ranked(prefix: str, names: list[str]) -> dict[str, str]:
     return ids
 
 
-def _noted(found: set[str]) -> Rename:
+def _noted(names: set[str]) -> Rename:
     """Collect the names without renaming."""
 
     def note(name: str) -> str:
-        found.add(name)
+        names.add(name)
         return name
 
     return note

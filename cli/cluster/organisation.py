@@ -245,13 +245,13 @@ def refuse_stack(arguments: argparse.Namespace) -> None:
         raise InputError("--stack is for --cluster: with --all each stack has its default name")
 
 
-def distinct_names(found: Sequence[Mapping[str, Any]]) -> list[str]:
+def distinct_names(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the clusters' names, with region and account where others in the answer have the same name."""
-    places = {(entry["cluster"], entry.get("region"), entry.get("account") or entry.get("role")) for entry in found}
+    places = {(entry["cluster"], entry.get("region"), entry.get("account") or entry.get("role")) for entry in entries}
     in_all = Counter(cluster for cluster, _, _ in places)
     in_region = Counter((cluster, region) for cluster, region, _ in places)
     names = []
-    for entry in found:
+    for entry in entries:
         cluster, region, owner = entry["cluster"], entry.get("region"), entry.get("account") or entry.get("role")
         parts = [region] if in_all[cluster] > 1 else []
         parts += [owner] if in_region[cluster, region] > 1 else []
@@ -259,27 +259,28 @@ def distinct_names(found: Sequence[Mapping[str, Any]]) -> list[str]:
     return names
 
 
-def _answer(found: FoundCluster, question: Callable[[FoundCluster], T]) -> T | UnreadableCluster:
+def _answer(cluster: FoundCluster, question: Callable[[FoundCluster], T]) -> T | UnreadableCluster:
     try:
-        return question(found)
+        return question(cluster)
     except (InputError, InvalidInputError) as error:
         problem = problem_of(error)
     except Exception as error:  # noqa: BLE001 - a bug that one cluster shows must not hide the others
         problem = f"internal error: {type(error).__name__}: {error}"
-    return UnreadableCluster(cluster=found.name, region=found.site.region, role=found.site.role, problem=problem)
+    return UnreadableCluster(cluster=cluster.name, region=cluster.site.region, role=cluster.site.role, problem=problem)
 
 
-def _answers(asked: Sequence[FoundCluster], question: Callable[[FoundCluster], T]) -> list[T | UnreadableCluster]:
+def _answers(clusters: Sequence[FoundCluster], question: Callable[[FoundCluster], T]) -> list[T | UnreadableCluster]:
     """Return the answer of each; those of one session are asked one after another."""
     by_session = defaultdict[int, list[int]](list)
-    for position, cluster in enumerate(asked):
+    for position, cluster in enumerate(clusters):
         by_session[id(cluster.site)].append(position)
     with ThreadPoolExecutor(REGIONS_AT_ONCE) as pool:
         done = pool.map(
-            lambda own: [(position, _answer(asked[position], question)) for position in own], by_session.values()
+            lambda positions: [(position, _answer(clusters[position], question)) for position in positions],
+            by_session.values(),
         )
-        answers = dict(position for own in done for position in own)
-    return [answers[position] for position in range(len(asked))]
+        answers = dict(position for positions in done for position in positions)
+    return [answers[position] for position in range(len(clusters))]
 
 
 def _under_each_role(clusters: Iterable[FoundCluster]) -> list[list[FoundCluster]]:
@@ -291,12 +292,12 @@ def _under_each_role(clusters: Iterable[FoundCluster]) -> list[list[FoundCluster
     return list(by_site.values())
 
 
-def unreadable_text(found: Sequence[Mapping[str, str | None]], verb: str = "read") -> str:
+def unreadable_text(unreadable: Sequence[Mapping[str, str | None]], verb: str = "read") -> str:
     """Return what could not be read, for people; empty if everything was."""
     lines = [
         f"{' '.join(filter(None, (entry['cluster'], entry['region'], entry['role']))) or 'the account'} cannot be {verb}: "
         f"{entry['problem']}"
-        for entry in found
+        for entry in unreadable
     ]
     return output.wrapped("\n".join(lines))
 

@@ -118,10 +118,12 @@ def installation_in(session: boto3.Session, cluster: str, stack: str | None = No
         function = next(_functions(session.client("cloudformation", config=bounded_calls()), name), None)
         if function is None:
             raise InputError(f"the stack {name} has no function `provision`", hint="--stack names another stack")
-        found = session.client("lambda", config=bounded_calls()).get_function_configuration(FunctionName=function)
+        configuration = session.client("lambda", config=bounded_calls()).get_function_configuration(
+            FunctionName=function
+        )
     except (BotoCoreError, ClientError) as error:
         raise InputError(f"no installation for cluster {cluster}: {error}", hint=_HINT) from error
-    return Installation(cluster=cluster, stack=name, settings=_settings(found, function), session=session)
+    return Installation(cluster=cluster, stack=name, settings=_settings(configuration, function), session=session)
 
 
 def new_session(profile: str | None, region: str | None) -> boto3.Session:
@@ -278,9 +280,9 @@ class OpenProposals:
         if len(wanted) < _ID_SHOWN_MIN:
             hint = f"give {_ID_SHOWN_MIN} characters of its id"
             raise InputError(f"{wanted!r} is too short to name a proposal", hint=hint)
-        known = self.all()
-        alike = [proposal for proposal in known if proposal.id == wanted] or [
-            proposal for proposal in known if proposal.id.startswith(wanted)
+        proposals = self.all()
+        alike = [proposal for proposal in proposals if proposal.id == wanted] or [
+            proposal for proposal in proposals if proposal.id.startswith(wanted)
         ]
         if len(alike) != 1:
             problem = f"{len(alike)} proposals begin with {wanted!r}" if alike else f"there is no proposal {wanted!r}"
@@ -359,12 +361,12 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
     growth: GrowthHistory | None = None
 
 
-def read_own_state(installation: Installation, given: Inventory | None, now: datetime | None = None) -> OwnState:
+def read_own_state(installation: Installation, inventory: Inventory | None, now: datetime | None = None) -> OwnState:
     """Read the table, the market and the cluster.
 
     Args:
         installation: The installation to read.
-        given: The cluster's objects, if already read; None to read them from EKS with the session's permissions.
+        inventory: The cluster's objects, if already read; None to read them from EKS with the session's permissions.
         now: The moment of the observation; None: the present.
 
     Raises:
@@ -372,14 +374,14 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
     """
     settings, clock = installation.settings, SystemClock() if now is None else _Stopped(now)
     reader = ReadOnlyAdapters(settings, installation.session, clock)
-    kubernetes: Any = _kubernetes(installation, clock) if given is None else GivenObjects(given.objects)
+    kubernetes: Any = _kubernetes(installation, clock) if inventory is None else GivenObjects(inventory.objects)
     catalogues, stores = reader.catalogues, reader.stores
     try:
         view = Observer(kubernetes, catalogues, stores, settings, clock).observe()
-        known = stores.moves.read(view.snapshot.now).rollouts
+        stored_rollouts = stores.moves.read(view.snapshot.now).rollouts
         facts, brakes = catalogues.facts(), stores.brakes.engaged()
         proposals = _waiting(reader, view.snapshot.now)
-        observed = without_proposed(_held_back(view.snapshot, brakes, known), proposals or ())
+        observed = without_proposed(_held_back(view.snapshot, brakes, stored_rollouts), proposals or ())
         target = current_target(reader.targets, observed, brakes)
         return OwnState(
             view=view,
@@ -407,9 +409,9 @@ def _kubernetes(installation: Installation, clock: Clock) -> Kubernetes:
     return kubernetes_of(installation.session, installation.cluster, clock)
 
 
-def _held_back(snapshot: Snapshot, brakes: EngagedBrakes, known: Mapping[str, Rollout]) -> Snapshot:
+def _held_back(snapshot: Snapshot, brakes: EngagedBrakes, stored_rollouts: Mapping[str, Rollout]) -> Snapshot:
     """Return the snapshot with the effects of brakes and rollouts, as `disrupt` applies them before it decides."""
-    gates = {pool: seen.gate for pool, seen in rollouts(snapshot, known).items() if seen.gate is not None}
+    gates = {pool: seen.gate for pool, seen in rollouts(snapshot, stored_rollouts).items() if seen.gate is not None}
     others = brakes.without(BrakeKind.OBSERVED)
     stopping = {pool.name: others.stopping(Action.DISRUPT, pool.name) for pool in snapshot.node_pools}
     paused = {pool: brake.message for pool, brake in stopping.items() if brake is not None}

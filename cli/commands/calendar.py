@@ -60,9 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     arguments.now = arguments.now or datetime.now(UTC).replace(microsecond=0)
     inputs = read_inputs(arguments)
-    snapshot, own = inputs.snapshot, inputs.own
+    snapshot, own_state = inputs.snapshot, inputs.own
     if arguments.week:
-        learned = (own.forecast, own.growth) if own is not None else (None, None)
+        learned = (own_state.forecast, own_state.growth) if own_state is not None else (None, None)
         output.show(week_document(snapshot, *learned), arguments.output, _week_table)
         return DONE
     document = calendar_document(snapshot, arguments.now + timedelta(days=arguments.days))
@@ -265,8 +265,8 @@ class _RoomPrices:
         """Return the price in nano-dollars, zero if no node can be had."""
         from core.forecast import warm_price
 
-        for known, price in self._known:
-            if known == room:
+        for priced_room, price in self._known:
+            if priced_room == room:
                 return price
         self._known.append((room, warm_price(self._snapshot, self._pool, room) or 0))
         return self._known[-1][1]
@@ -323,5 +323,5 @@ def _cell(hour: Mapping[str, Any]) -> str:
 
 
 def _total(hours: list[dict[str, Any]], key: str) -> str:
-    known = [hour[key] for hour in hours if hour[key] is not None]
-    return str(sum(known)) if known else ""
+    figures = [hour[key] for hour in hours if hour[key] is not None]
+    return str(sum(figures)) if figures else ""

@@ -91,10 +91,10 @@ def _all(arguments: argparse.Namespace) -> int:
     if arguments.cluster or arguments.files or arguments.context or arguments.namespace:
         raise InputError("--all reads every cluster: leave out --cluster, --context, --namespace and -f")
 
-    def status(found: FoundCluster) -> dict[str, Any]:
-        inputs = observe_installation(found.installation(), arguments, time.perf_counter())
-        document = status_document(inputs.snapshot, inputs.own, cluster=found.name)
-        return document | {"prices": inputs.prices, **set_aside_fields(inputs.set_aside), **found.where()}
+    def status(cluster: FoundCluster) -> dict[str, Any]:
+        inputs = observe_installation(cluster.installation(), arguments, time.perf_counter())
+        document = status_document(inputs.snapshot, inputs.own, cluster=cluster.name)
+        return document | {"prices": inputs.prices, **set_aside_fields(inputs.set_aside), **cluster.where()}
 
     with progress("reading"):
         answers, failed = find_organisation(arguments).ask(status)
@@ -102,7 +102,7 @@ def _all(arguments: argparse.Namespace) -> int:
         "apiVersion": API_VERSION,
         "kind": "StatusList",
         "clusters": [answer for _, answer in answers],
-        "unreadable": [found.document() for found in failed],
+        "unreadable": [failure.document() for failure in failed],
     }
     output.show(document, arguments.output, organisation_table)
     return NEGATIVE if failed else DONE
@@ -160,7 +160,7 @@ def observe(arguments: argparse.Namespace, show: Callable[[Observation], None]) 
     inputs = read_inputs(arguments)
     show(observation(inputs.snapshot, inputs.own, None, cluster=arguments.cluster))
     time_limit = share_of_time(arguments)
-    decided = contained(inputs.snapshot, lambda given: disrupt(given, out_of_time=time_limit, proves=False))
+    decided = contained(inputs.snapshot, lambda snapshot: disrupt(snapshot, out_of_time=time_limit, proves=False))
     show(observation(decided.snapshot, inputs.own, decided.result, cluster=arguments.cluster))
 
 
@@ -205,8 +205,8 @@ class Reader(Thread):
         self._is_over = True
         self._now.set()
 
-    def _show(self, found: Observation) -> None:
-        self.found, self.problem = found, ""
+    def _show(self, observed: Observation) -> None:
+        self.found, self.problem = observed, ""
 
 
 def follow(taken: Terminal, reader: Reader) -> None:
@@ -339,18 +339,20 @@ class Console:
         self._arguments = arguments
         self._cluster = _words(arguments, ("context", "cluster", "profile", "region", "stack", "catalog"))
         self._ledger = (
-            ["--ledger", arguments.ledger] if arguments.ledger else _words(arguments, ("cluster",), given=False)
+            ["--ledger", arguments.ledger] if arguments.ledger else _words(arguments, ("cluster",), with_files=False)
         )
-        self._ledger += _words(arguments, ("profile", "region", "stack"), given=False) if not arguments.ledger else []
+        self._ledger += (
+            _words(arguments, ("profile", "region", "stack"), with_files=False) if not arguments.ledger else []
+        )
         self._lock = Lock()
         self._answers: Mapping[str, Callable[[Mapping[str, str]], dict[str, object]]] = {
             "/data/cluster": lambda _: self._tables(),
             "/data/decisions": lambda _: self._command("log", *self._of_ledger()),
-            "/data/replay": lambda asked: self._command("replay", _name(asked, "id"), *self._of_ledger()),
+            "/data/replay": lambda query: self._command("replay", _name(query, "id"), *self._of_ledger()),
             "/data/savings": lambda _: self._command("savings", *_words(arguments, ("context", "region", "catalog"))),
             "/data/week": lambda _: self._command("calendar", "--week", *self._cluster),
             "/data/what-if": self._what_if,
-            "/data/why": lambda asked: self._command("explain", _name(asked, "of"), *self._cluster),
+            "/data/why": lambda query: self._command("explain", _name(query, "of"), *self._cluster),
         }
 
     def reply(self, path: str) -> Reply:
@@ -377,20 +379,20 @@ class Console:
         from core.containment import contained
         from core.disruption import disrupt
 
-        given = argparse.Namespace(**vars(self._arguments))
-        inputs = read_inputs(given)
-        time_limit = share_of_time(given)
+        arguments = argparse.Namespace(**vars(self._arguments))
+        inputs = read_inputs(arguments)
+        time_limit = share_of_time(arguments)
         decided = contained(inputs.snapshot, lambda snapshot: disrupt(snapshot, out_of_time=time_limit, proves=False))
-        return _document(observation(decided.snapshot, inputs.own, decided.result, cluster=given.cluster))
+        return _document(observation(decided.snapshot, inputs.own, decided.result, cluster=arguments.cluster))
 
-    def _what_if(self, asked: Mapping[str, str]) -> dict[str, object]:
+    def _what_if(self, query: Mapping[str, str]) -> dict[str, object]:
         """Consolidate as if a move cost so much, without budgets, or with Karpenter's moves."""
-        price = asked.get("price", "")
+        price = query.get("price", "")
         if price and not _DOLLARS.fullmatch(price):
             raise InputError(f"{price!r} is no price in dollars an hour", source="price")
         words = ["--move-price", price] if price else []
-        words += ["--ignore-budgets"] if asked.get("budgets") == "ignored" else []
-        words += ["--policy", "karpenter"] if asked.get("policy") == "karpenter" else []
+        words += ["--ignore-budgets"] if query.get("budgets") == "ignored" else []
+        words += ["--policy", "karpenter"] if query.get("policy") == "karpenter" else []
         return self._command("consolidate", *words, *self._cluster)
 
     def _of_ledger(self) -> list[str]:
@@ -407,29 +409,29 @@ class Console:
         return {"code": code, "text": written.getvalue()}
 
 
-def _words(arguments: argparse.Namespace, names: tuple[str, ...], *, given: bool = True) -> list[str]:
+def _words(arguments: argparse.Namespace, names: tuple[str, ...], *, with_files: bool = True) -> list[str]:
     """Return the options with values, and the files, as they were given to this command."""
-    words = [word for path in arguments.files if given for word in ("-f", path)]
+    words = [word for path in arguments.files if with_files for word in ("-f", path)]
     words += [word for name in names if (value := getattr(arguments, name, None)) for word in (f"--{name}", str(value))]
     return words
 
 
-def _name(asked: Mapping[str, str], key: str) -> str:
-    name = asked.get(key, "")
+def _name(query: Mapping[str, str], key: str) -> str:
+    name = query.get(key, "")
     if not _NAME.fullmatch(name):
         raise InputError(f"{name!r} is no name", source=key)
     return name
 
 
-def _document(found: Observation) -> dict[str, object]:
+def _document(observed: Observation) -> dict[str, object]:
     tables = {
         name: {
             "headings": table.headings,
             "rows": [{"cells": row.cells, "details": row.details} for row in table.rows],
         }
-        for name, table in found.tables.items()
+        for name, table in observed.tables.items()
     }
-    return {"title": found.title, "readAt": found.read_at.isoformat(timespec="seconds"), "tables": tables}
+    return {"title": observed.title, "readAt": observed.read_at.isoformat(timespec="seconds"), "tables": tables}
 
 
 def _page() -> str:

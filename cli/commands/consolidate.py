@@ -99,11 +99,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     with progress("reading"):
         inputs = read_inputs(arguments)
-    one = None
+    one_namespace = None
     if arguments.namespace:
         from cli.answers.simulation import OneNamespace
 
-        one = OneNamespace(inputs.snapshot, arguments.namespace)
+        one_namespace = OneNamespace(inputs.snapshot, arguments.namespace)
     from core.containment import contained
     from core.disruption import disrupt
     from core.interpreter import collector_paused
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan, set_aside = decided.result, (*inputs.set_aside, *decided.set_aside)
     solve_seconds = time.perf_counter() - started
     document = (
-        disruption_document(one.disruption(plan) if one else plan)
+        disruption_document(one_namespace.disruption(plan) if one_namespace else plan)
         | set_aside_fields(set_aside)
         | {"timing": timing(inputs.decode_seconds, solve_seconds, time_limit), "prices": inputs.prices}
     )
@@ -124,8 +124,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output in _PEOPLE and _goes_on(plan, decided.snapshot):
         with progress("following the waves to their end"), collector_paused():
             end = _end(decided.snapshot, share_of_time(arguments))
-        document["end"] = end_fields(one.disruption(end) if one else end)
-    if one is None and (arguments.output in _PEOPLE or arguments.ignore_budgets):
+        document["end"] = end_fields(one_namespace.disruption(end) if one_namespace else end)
+    if one_namespace is None and (arguments.output in _PEOPLE or arguments.ignore_budgets):
         document["cost"]["gapParts"] = _gap_parts(decided.snapshot, plan, end, arguments)
     as_wide = partial(disruption_table, shows_all=True)
     output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
@@ -148,7 +148,9 @@ def _end(snapshot: Snapshot, out_of_time: Callable[[], float] | None) -> Disrupt
 
     options = msgspec.structs.replace(snapshot.options, ignore_budgets=True)
     unlimited = msgspec.structs.replace(snapshot, options=options)
-    return contained(unlimited, lambda given: disrupt(given, out_of_time=out_of_time, proves=False)).result
+    return contained(
+        unlimited, lambda tried_snapshot: disrupt(tried_snapshot, out_of_time=out_of_time, proves=False)
+    ).result
 
 
 def _gap_parts(

@@ -117,6 +117,6 @@ def diagnosis_table(document: dict[str, Any]) -> str:
     checks = document["checks"]
     rows = output.table(("CHECK", "STATE", "WHAT"), [(c["check"], c["state"], c["says"]) for c in checks])
     mends = [f"{c['check']}:\n  {c['mends']}" for c in checks if c["state"] == "problem" and c["mends"]]
-    made = [(c["check"], one["call"], one["permission"]) for c in checks for one in c.get("calls", ())]
+    made = [(c["check"], call["call"], call["permission"]) for c in checks for call in c.get("calls", ())]
     calls = [output.table(("PROBE", "CALL", "PERMISSION"), made).rstrip("\n")] if made else []
     return "\n\n".join([rows.rstrip("\n"), *mends, *calls]) + "\n"

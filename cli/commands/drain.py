@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.cluster.own_state import find_installation
     from cli.removal import all_that_remains, drain_all, drain_table, open_owned_resources, remaining_names
 
-    given = arguments.grace_period
-    grace = _duration("--grace-period", given) if given is not None else None
+    grace_text = arguments.grace_period
+    grace = _duration("--grace-period", grace_text) if grace_text is not None else None
     timeout = _duration("--timeout", arguments.timeout)
     installation = find_installation(
         arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
@@ -61,10 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE if is_done else NEGATIVE
 
 
-def _duration(option: str, given: str) -> timedelta:
+def _duration(option: str, text: str) -> timedelta:
     from core.model.values.quantity import parse_duration
 
-    duration = parse_duration(given)
+    duration = parse_duration(text)
     if duration is None or duration < timedelta(0):
-        raise InputError(f"{option}: {given!r} is not a duration", hint="use a duration such as 0s, 10m or 1h30m")
+        raise InputError(f"{option}: {text!r} is not a duration", hint="use a duration such as 0s, 10m or 1h30m")
     return duration

@@ -172,11 +172,11 @@ def _document(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _pool(found: PoolFinding) -> dict[str, Any]:
+def _pool(finding: PoolFinding) -> dict[str, Any]:
     return {
-        "name": found.node_pool,
-        "reason": found.reason,
-        "message": found.message,
-        "nearest": found.nearest or None,
-        "ruledOut": found.ruled_out,
+        "name": finding.node_pool,
+        "reason": finding.reason,
+        "message": finding.message,
+        "nearest": finding.nearest or None,
+        "ruledOut": finding.ruled_out,
     }

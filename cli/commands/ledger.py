@@ -95,16 +95,16 @@ def _of_all(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], list[d
     if arguments.cluster or arguments.ledger:
         raise InputError("--all reads every cluster: leave out --cluster and --ledger")
 
-    def lines(found: FoundCluster) -> list[dict[str, Any]]:
-        settings = found.installation().settings
+    def lines(cluster: FoundCluster) -> list[dict[str, Any]]:
+        settings = cluster.installation().settings
         cluster_arguments = argparse.Namespace(**{**vars(arguments), "cluster": settings.cluster_name})
-        place = ledger_of_bucket(found.site.session, settings.bucket_name)
-        return [line | found.where() for line in _lines(place, cluster_arguments)]
+        place = ledger_of_bucket(cluster.site.session, settings.bucket_name)
+        return [line | cluster.where() for line in _lines(place, cluster_arguments)]
 
     answers, failed = find_organisation(arguments).ask(lines)
     merged = [line for _, cluster_arguments in answers for line in cluster_arguments]
     merged.sort(key=lambda line: (line["time"], line["cluster"], line["id"]))
-    return merged, [found.document() for found in failed]
+    return merged, [failure.document() for failure in failed]
 
 
 def log_table(document: dict[str, Any]) -> str:
@@ -347,7 +347,7 @@ def _overrides(arguments: argparse.Namespace) -> Overrides:
     others = sorted(kind.kind for kind in inventory.objects if kind not in supported)
     if others:
         warn(f"ignored: {', '.join(others)}; only NodePools, NodeOverlays and PodDisruptionBudgets count")
-    given, problems = assemble(
+    snapshot, problems = assemble(
         {kind: inventory.objects.get(kind, []) for kind in supported},
         now=datetime.now(UTC),
         catalogue=Catalogue(),
@@ -356,7 +356,9 @@ def _overrides(arguments: argparse.Namespace) -> Overrides:
     for problem in problems:
         if not problem.is_warning:
             raise InputError(str(problem), source="-f")
-    return Overrides(node_pools=given.node_pools, overlays=given.overlays, budgets=given.budgets, catalogue=catalogue)
+    return Overrides(
+        node_pools=snapshot.node_pools, overlays=snapshot.overlays, budgets=snapshot.budgets, catalogue=catalogue
+    )
 
 
 # `report`

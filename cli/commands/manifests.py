@@ -56,11 +56,11 @@ def run_validate(arguments: argparse.Namespace) -> int:
     Raises:
         InputError: If no document can be read, or no object is found.
     """
-    given = gather(arguments.files, helm=arguments.helm, kustomize=arguments.kustomize)
-    documents = given.documents
-    if given.unreadable and not documents:
-        raise together([document.error for document in given.unreadable])
-    for warning in given.warnings(templates=False):
+    gathered = gather(arguments.files, helm=arguments.helm, kustomize=arguments.kustomize)
+    documents = gathered.documents
+    if gathered.unreadable and not documents:
+        raise together([document.error for document in gathered.unreadable])
+    for warning in gathered.warnings(templates=False):
         write_stderr(f"warning: {warning}")
     shared.refuse_empty(arguments, len(documents))
     _warn_of_unknown(documents)
@@ -71,19 +71,19 @@ def run_validate(arguments: argparse.Namespace) -> int:
     gates = shared.feature_gates(os.environ)
     findings = examine(
         documents,
-        given.texts,
-        given.repeated,
+        gathered.texts,
+        gathered.repeated,
         catalogue,
         is_lenient=arguments.lenient,
         gates=gates,
         builtin_region=builtin,
         now=arguments.now or datetime.now(UTC).replace(microsecond=0),
     )
-    order = {source: position for position, source in enumerate(given.texts)}
-    findings += map(_unreadable, given.unreadable)
+    order = {source: position for position, source in enumerate(gathered.texts)}
+    findings += map(_unreadable, gathered.unreadable)
     findings.sort(key=lambda finding: order.get(finding.document.source, len(order)))
     _show(findings, arguments.output, len(documents))
-    if any(document.is_named for document in given.unreadable):
+    if any(document.is_named for document in gathered.unreadable):
         return BAD_INPUT
     return NEGATIVE if any(finding.severity is Severity.ERROR for finding in findings) else DONE
 
@@ -128,11 +128,11 @@ def _show(findings: list[Finding], form: str, objects: int) -> None:
 
 def _warn_of_unknown(documents: list[Document]) -> None:
     """Warn in one line about objects that were not checked: kinds that are neither ours nor read here for another purpose."""
-    known = (*BY_KIND, "")
+    known_kinds = (*BY_KIND, "")
     unknown = [
         doc.kind
         for doc in documents
-        if doc.kind not in known and not is_ours(doc.object) and not refused_version_of(doc)
+        if doc.kind not in known_kinds and not is_ours(doc.object) and not refused_version_of(doc)
     ]
     if unknown:
         write_stderr(f"warning: {skipped_kinds(Counter(unknown))}")
@@ -187,8 +187,8 @@ def _note_defaults(document: Document) -> None:
     if not older_versions.is_old(document.object):
         return
     if defaults := written_defaults(document.object, older_versions.as_v1(document.object)):
-        said = f"note: {document.subject} now says what its version assumed:"
-        write_stderr(said, *(f"  {default}" for default in defaults))
+        heading = f"note: {document.subject} now says what its version assumed:"
+        write_stderr(heading, *(f"  {default}" for default in defaults))
 
 
 def _refusal(document: Document) -> InputError | None:

@@ -45,10 +45,10 @@ def switch_to(arguments: argparse.Namespace, mode: Mode) -> int:
     unreadable: list[dict[str, Any]] = []
     if arguments.all:
         answers, failed = find_organisation(arguments).ask(
-            lambda found: _turned(found.switches, found.switch, mode), SWITCHED
+            lambda cluster: _turned(cluster.switches, cluster.switch, mode), SWITCHED
         )
-        changes = [change | found.where() for found, change in answers]
-        unreadable = [found.document() for found in failed]
+        changes = [change | cluster.where() for cluster, change in answers]
+        unreadable = [cluster.document() for cluster in failed]
     else:
         region, profile, stack = arguments.region, arguments.profile, arguments.stack
         installation = find_installation(arguments.cluster, region=region, profile=profile, stack=stack)

@@ -55,11 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
     with progress(f"looking at {len(inputs.snapshot.nodes)} nodes"), collector_paused():
         karpenter = contained(
             _without_budgets(inputs.snapshot, karpenter_only=True),
-            lambda given: _decide(given, share_of_time(arguments)),
+            lambda tried_snapshot: _decide(tried_snapshot, share_of_time(arguments)),
         )
         ours = contained(
             _without_budgets(inputs.snapshot, karpenter_only=False),
-            lambda given: _decide(given, share_of_time(arguments)),
+            lambda tried_snapshot: _decide(tried_snapshot, share_of_time(arguments)),
         )
     set_aside = tuple(dict.fromkeys((*inputs.set_aside, *karpenter.set_aside, *ours.set_aside)))
     document = savings_document(inputs.snapshot, karpenter.result, ours.result, inputs.prices)

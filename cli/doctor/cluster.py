@@ -105,9 +105,9 @@ def _wrong(
             yield from _of_binding(manifest, manifest_there)
 
 
-def _of_role(manifest: Manifest, found: Manifest, not_needed: set[Permission]) -> Iterator[str]:
+def _of_role(manifest: Manifest, installed: Manifest, not_needed: set[Permission]) -> Iterator[str]:
     rules = [(rule["apiGroups"][0], tuple(rule["resources"]), tuple(rule["verbs"])) for rule in manifest["rules"]]
-    granted = sequence(found.get("rules"))
+    granted = sequence(installed.get("rules"))
     lacks = sorted(wanted for wanted in verbs(rules) - not_needed if not _allows(granted, wanted))
     if lacks:
         more = f" and {len(lacks) - VERBS_MAX} more" if len(lacks) > VERBS_MAX else ""
@@ -115,16 +115,16 @@ def _of_role(manifest: Manifest, found: Manifest, not_needed: set[Permission]) -
         yield f"ClusterRole {manifest['metadata']['name']} does not allow {named}{more}"
 
 
-def _of_binding(manifest: Manifest, found: Manifest) -> Iterator[str]:
+def _of_binding(manifest: Manifest, installed: Manifest) -> Iterator[str]:
     name, group = manifest["metadata"]["name"], manifest["subjects"][0]["name"]
-    subjects = {(subject.get("kind"), subject.get("name")) for subject in sequence(found.get("subjects"))}
-    if _is_of_another_role(manifest, found) or ("Group", group) not in subjects:
+    subjects = {(subject.get("kind"), subject.get("name")) for subject in sequence(installed.get("subjects"))}
+    if _is_of_another_role(manifest, installed) or ("Group", group) not in subjects:
         yield f"ClusterRoleBinding {name} does not bind the group {group} to ClusterRole {name}"
 
 
-def _is_of_another_role(manifest: Manifest, found: Manifest) -> bool:
+def _is_of_another_role(manifest: Manifest, installed: Manifest) -> bool:
     """Whether a binding has the name of one of ours, and binds another role."""
-    return bool(mapping(found.get("roleRef")).get("name") != manifest["roleRef"]["name"])
+    return bool(mapping(installed.get("roleRef")).get("name") != manifest["roleRef"]["name"])
 
 
 def _deletes(wanted: Sequence[Manifest], present: Sequence[Manifest | None]) -> str:
@@ -181,27 +181,34 @@ def api_server(name: str, account: Account, _: datetime) -> AccountFinding:
 def _definitions(account: Account) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the definitions of this release and those that the cluster has, both by name."""
     ours = {str(definition["metadata"]["name"]): definition for definition in crds.definitions()}
-    answers = {known: account.api.find(DEFINITIONS, known) for known in ours}
-    return ours, {known: definition for known, definition in answers.items() if definition is not None}
+    answers = {name: account.api.find(DEFINITIONS, name) for name in ours}
+    return ours, {name: definition for name, definition in answers.items() if definition is not None}
 
 
 def definitions(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether each definition is there, serves and stores our version, and keeps every field that this release reads."""
     ours, present = _definitions(account)
-    if missing := [known for known in ours if known not in present]:
+    if missing := [definition_name for definition_name in ours if definition_name not in present]:
         return AccountFinding(name, PROBLEM, f"the cluster has no {', '.join(missing)}", APPLIES)
-    problems = [f"{known} {problem}" for known, found in present.items() for problem in _problems(ours[known], found)]
+    problems = [
+        f"{definition_name} {problem}"
+        for definition_name, definition in present.items()
+        for problem in _problems(ours[definition_name], definition)
+    ]
     if problems:
         return AccountFinding(name, PROBLEM, "; ".join(problems), REPLACES)
-    fewer = sum(len(_dropped(ours[known], found, of_kubelet=True)) for known, found in present.items())
+    fewer = sum(
+        len(_dropped(ours[definition_name], definition, of_kubelet=True))
+        for definition_name, definition in present.items()
+    )
     fields = f"all but {fewer} of spec.kubelet, as Karpenter's lack" if fewer else "every field of this release"
     return AccountFinding(name, OK, f"all {len(ours)} are installed, with {fields}")
 
 
-def _problems(ours: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
+def _problems(ours: Mapping[str, Any], installed: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with an installed definition."""
     wanted = ours["spec"]["versions"][0]
-    versions = {str(version["name"]): version for version in found.get("spec", {}).get("versions", ())}
+    versions = {str(version["name"]): version for version in installed.get("spec", {}).get("versions", ())}
     version = versions.get(wanted["name"], {})
     if not version.get("served"):
         yield f"does not serve {wanted['name']}, only {', '.join(versions) or 'nothing'}"
@@ -209,30 +216,30 @@ def _problems(ours: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str
     if not version.get("storage"):
         stored = [label for label, other in versions.items() if other.get("storage")]
         yield f"stores {', '.join(stored)}, so {wanted['name']} depends on another program's conversion"
-    conditions = {str(seen["type"]): seen for seen in sequence(mapping(found.get("status")).get("conditions"))}
+    conditions = {str(seen["type"]): seen for seen in sequence(mapping(installed.get("status")).get("conditions"))}
     established = conditions.get("Established", {})
     if established.get("status", "True") != "True":
         yield f"is not established: {established.get('message') or established.get('reason', '')}"
     if "status" not in mapping(version.get("subresources")):
         yield "has no subresource status, so no condition can be written"
-    dropped = _dropped(ours, found, of_kubelet=False)
+    dropped = _dropped(ours, installed, of_kubelet=False)
     if dropped:
         more = f" and {len(dropped) - FIELDS_MAX} more" if len(dropped) > FIELDS_MAX else ""
         yield f"drops {', '.join(dropped[:FIELDS_MAX])}{more}, which this release reads"
 
 
-def _dropped(ours: Mapping[str, Any], found: Mapping[str, Any], *, of_kubelet: bool) -> list[str]:
+def _dropped(ours: Mapping[str, Any], installed: Mapping[str, Any], *, of_kubelet: bool) -> list[str]:
     """Return the fields of our version that an installed definition drops, of the kubelet or all others."""
     wanted = ours["spec"]["versions"][0]
-    versions = {str(version["name"]): version for version in found["spec"]["versions"]}
+    versions = {str(version["name"]): version for version in installed["spec"]["versions"]}
     paths = _dropped_paths(_schema(wanted), _schema(versions[wanted["name"]]))
     return [path for path in paths if path.startswith(_KUBELET) == of_kubelet]
 
 
 def _schema(version: Mapping[str, Any]) -> dict[str, Any]:
     schema = mapping(mapping(version.get("schema")).get("openAPIV3Schema"))
-    known = {key: value for key, value in mapping(schema.get("properties")).items() if key not in _NOT_RELEVANT}
-    return {**schema, "properties": known}
+    relevant = {key: value for key, value in mapping(schema.get("properties")).items() if key not in _NOT_RELEVANT}
+    return {**schema, "properties": relevant}
 
 
 def _dropped_paths(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> Iterator[str]:
@@ -278,7 +285,11 @@ def karpenter(name: str, account: Account, _: datetime) -> AccountFinding:
         *_named(NODE_OVERLAYS, account.api.list(NODE_OVERLAYS)),
     ]
     origin = "; ".join(filter(None, [_of_definitions(ours, present), _of_objects(objects)]))
-    lost = [f"{known} {path}" for known in present for path in _only_theirs(ours[known], present[known])]
+    lost = [
+        f"{definition_name} {path}"
+        for definition_name in present
+        for path in _only_theirs(ours[definition_name], present[definition_name])
+    ]
     changes = [*_few("our definitions lack", lost), *_changed(objects), *_rebooting(account)]
     if not changes:
         return AccountFinding(name, OK, f"{origin}; every field and object means the same here")
@@ -292,11 +303,11 @@ def _named(resource: Resource, objects: Iterable[Manifest]) -> list[dict[str, An
 
 def _of_definitions(ours: Mapping[str, Manifest], present: Mapping[str, Manifest]) -> str:
     """Return whose definitions are installed: ours name each field of kubelet, Karpenter's since 1.15 none of them."""
-    known = next((known for known in present if known.startswith(EC2_NODE_CLASSES.plural)), "")
-    if not known:
+    class_definition = next((name for name in present if name.startswith(EC2_NODE_CLASSES.plural)), "")
+    if not class_definition:
         return "definitions of Karpenter without EC2NodeClass"
-    paths = set(_paths(_newest(present[known])))
-    if {path for path in _paths(_newest(ours[known])) if path.startswith(_KUBELET)} <= paths:
+    paths = set(_paths(_newest(present[class_definition])))
+    if {path for path in _paths(_newest(ours[class_definition])) if path.startswith(_KUBELET)} <= paths:
         return "the definitions are ours"
     version = next((version for field, version in _SINCE if field in paths), "")
     return f"the definitions are Karpenter's, {f'{version} or later' if version else f'before {_SINCE[-1][1]}'}"
@@ -327,9 +338,9 @@ def _changed(objects: Sequence[Manifest]) -> Iterator[str]:
     yield from _few(
         "fields that this version does not know, so that nothing is launched from their EC2NodeClass:", unknown
     )
-    known = [obj for obj in objects if not not_ignored(dict(obj))]
-    yield from _few("our rules refuse", [_shown(obj) for obj in known if problems(dict(obj))])
-    of_classes = [obj for obj in known if obj["kind"] == EC2_NODE_CLASSES.kind]
+    understood = [obj for obj in objects if not not_ignored(dict(obj))]
+    yield from _few("our rules refuse", [_shown(obj) for obj in understood if problems(dict(obj))])
+    of_classes = [obj for obj in understood if obj["kind"] == EC2_NODE_CLASSES.kind]
     computed = [_shown(obj) for obj in of_classes if expressions(mapping(mapping(obj.get("spec")).get("kubelet")))]
     yield from _few("not ready here, since expressions in spec.kubelet are not evaluated:", computed)
     shared = [_shown(obj) for obj in of_classes if _annotation(obj, labels.CONSUMABLE_CAPACITY)]
@@ -348,12 +359,12 @@ def _reboots(claim: Manifest) -> bool:
     return any(condition.get("type") == REBOOTING and condition.get("status") == "True" for condition in conditions)
 
 
-def _annotation(found: Manifest, name: str) -> str:
-    return str(mapping(mapping(found.get("metadata")).get("annotations")).get(name, ""))
+def _annotation(obj: Manifest, name: str) -> str:
+    return str(mapping(mapping(obj.get("metadata")).get("annotations")).get(name, ""))
 
 
-def _shown(found: Manifest) -> str:
-    return f"{found['kind']} {mapping(found.get('metadata')).get('name')}"
+def _shown(obj: Manifest) -> str:
+    return f"{obj['kind']} {mapping(obj.get('metadata')).get('name')}"
 
 
 def _few(what: str, names: Sequence[str]) -> Iterator[str]:

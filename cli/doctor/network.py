@@ -362,7 +362,7 @@ def refused_group(
     """
     group_ids = [str(group) for group in vpc.get("SecurityGroupIds", ())]
     groups = _described(account, frozenset(group_ids).union(*interfaces.values()))
-    if group_ids and not _lets_out(groups[one] for one in group_ids):
+    if group_ids and not _lets_out(groups[group_id] for group_id in group_ids):
         says = f"the functions' security groups {', '.join(group_ids)} let no HTTPS out: calls hang"
         return AccountFinding(
             name, PROBLEM, says, f"{_authorizes(account, 'egress', group_ids[0])} --ip-permissions '{_OUT}'"
@@ -373,7 +373,7 @@ def refused_group(
     shut = {
         service: min(ids)
         for service, ids in sorted(interfaces.items())
-        if ids and not _lets_in([groups[one] for one in sorted(ids)], callers)
+        if ids and not _lets_in([groups[group_id] for group_id in sorted(ids)], callers)
     }
     if not shut:
         return None
@@ -381,7 +381,9 @@ def refused_group(
     says = f"no HTTPS from the functions gets into the {which} {', '.join(shut)}: calls hang"
     source = f"--source-group {group_ids[0]}" if group_ids else "--cidr ADDRESSES_OF_THE_SUBNETS"
     https = f"--protocol tcp --port {HTTPS} {source}"
-    mends = " && ".join(f"{_authorizes(account, 'ingress', one)} {https}" for one in sorted(set(shut.values())))
+    mends = " && ".join(
+        f"{_authorizes(account, 'ingress', group_id)} {https}" for group_id in sorted(set(shut.values()))
+    )
     return AccountFinding(name, PROBLEM, says, mends)
 
 
@@ -397,9 +399,9 @@ def _described(account: Account, groups: Collection[str]) -> dict[str, dict[str,
     return described
 
 
-def _require(kind: str, asked: Collection[str], described: Collection[str]) -> None:
+def _require(kind: str, required: Collection[str], described: Collection[str]) -> None:
     """Require that all are described: one that is not counts neither as open nor as closed. Raises NotAnsweredError."""
-    if left_out := sorted(set(asked).difference(described)):
+    if left_out := sorted(set(required).difference(described)):
         raise NotAnsweredError(f"EC2 does not describe the {kind} {', '.join(left_out)}")
 
 
@@ -414,10 +416,14 @@ def _lets_in(groups: Iterable[Mapping[str, Any]], callers: _Callers) -> bool:
     sources = {str(pair.get("GroupId")) for rule in rules for pair in rule.get("UserIdGroupPairs", ())}
     if any(rule.get("PrefixListIds") for rule in rules) or not sources.isdisjoint(callers.groups):
         return True
-    ranges = [ip_network(one["CidrIp"], strict=False) for rule in rules for one in rule.get("IpRanges", ())]
-    open_to = list(collapse_addresses(found for found in ranges if isinstance(found, IPv4Network)))
+    ranges = [
+        ip_network(written_range["CidrIp"], strict=False)
+        for rule in rules
+        for written_range in rule.get("IpRanges", ())
+    ]
+    open_to = list(collapse_addresses(ip_range for ip_range in ranges if isinstance(ip_range, IPv4Network)))
     return bool(callers.networks) and all(
-        any(network.subnet_of(found) for found in open_to) for network in callers.networks
+        any(network.subnet_of(ip_range) for ip_range in open_to) for network in callers.networks
     )
 
 

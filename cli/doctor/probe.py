@@ -112,19 +112,19 @@ def permissions(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether IAM allows each function what its own policy allows: an organization's policy or a boundary may not."""
     if not account.is_deployed():
         return AccountFinding(name, OK, "not deployed yet: the deployment makes the roles")
-    denied, asked = list[str](), 0
+    denied, simulated = list[str](), 0
     for spec in FUNCTIONS:
         role = account.role_name(spec.name)
         for statement in statements(account, role):
-            if statement.get("Effect") != "Allow" or asked == SIMULATED_MAX:
+            if statement.get("Effect") != "Allow" or simulated == SIMULATED_MAX:
                 continue
-            asked += 1
-            denied += [f"{spec.name} may not {said}" for said in _refused(account, account.role(role), statement)]
+            simulated += 1
+            denied += [f"{spec.name} may not {refusal}" for refusal in _refused(account, account.role(role), statement)]
     if denied:
         more = f" and {len(denied) - _NAMED_MAX} more" if len(denied) > _NAMED_MAX else ""
         mends = "aws organizations list-policies --filter SERVICE_CONTROL_POLICY  # and the role's permissions boundary"
         return AccountFinding(name, PROBLEM, f"{'; '.join(denied[:_NAMED_MAX])}{more}", mends)
-    return AccountFinding(name, OK, f"IAM allows all that {asked} statements of {len(FUNCTIONS)} roles say")
+    return AccountFinding(name, OK, f"IAM allows all that {simulated} statements of {len(FUNCTIONS)} roles say")
 
 
 _NAMED_MAX: Final = 5
@@ -154,11 +154,11 @@ def _context(condition: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for operator, keys in condition.items():
         for key, values in mapping(keys).items():
             texts = [value.replace("*", _ANY) for value in _texts(values)]
-            many = ":" in operator
+            is_list = ":" in operator
             yield {
                 "ContextKeyName": key,
-                "ContextKeyType": "stringList" if many else "string",
-                "ContextKeyValues": texts if many else texts[:1],
+                "ContextKeyType": "stringList" if is_list else "string",
+                "ContextKeyValues": texts if is_list else texts[:1],
             }
 
 
@@ -231,8 +231,8 @@ def quotas(name: str, account: Account, _: datetime) -> AccountFinding:
     for kind, code in (("on-demand", STANDARD.on_demand), ("spot", STANDARD.spot)):
         value = applied.get(code)
         if value is None:
-            found = account.ask("service-quotas", "GetAWSDefaultServiceQuota", ServiceCode="ec2", QuotaCode=code)
-            value = mapping(mapping(found).get("Quota")).get("Value")
+            answer = account.ask("service-quotas", "GetAWSDefaultServiceQuota", ServiceCode="ec2", QuotaCode=code)
+            value = mapping(mapping(answer).get("Quota")).get("Value")
         if value is None:
             says.append(f"no quota of {kind} vCPUs is listed")
         elif value < VCPUS_MIN:
@@ -242,8 +242,8 @@ def quotas(name: str, account: Account, _: datetime) -> AccountFinding:
         else:
             says.append(f"{value:.0f} {kind} vCPUs")
     room = list(_room(account))
-    problems += [said for said, is_enough in room if not is_enough]
-    says += [said for said, is_enough in room if is_enough]
+    problems += [sentence for sentence, is_enough in room if not is_enough]
+    says += [sentence for sentence, is_enough in room if is_enough]
     if problems:
         return AccountFinding(name, PROBLEM, f"only {'; '.join(problems)}", " && ".join(mends) or _QUOTAS_PAGE)
     return AccountFinding(name, OK, "; ".join(says))
@@ -311,10 +311,10 @@ def lags_of(answer: Mapping[str, Any] | None) -> list[float]:
 
 def _ended(event: Mapping[str, Any]) -> float:
     """Return when the API server answered, in milliseconds: what the line says, else the time of the log's agent."""
-    said = _STAGE.search(str(event.get("message") or ""))
-    if said is None:
+    stage = _STAGE.search(str(event.get("message") or ""))
+    if stage is None:
         return float(event["timestamp"])
-    return datetime.fromisoformat(said.group(1)).timestamp() * 1000
+    return datetime.fromisoformat(stage.group(1)).timestamp() * 1000
 
 
 _STAGE: Final = re.compile(r'"stageTimestamp":\s*"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z)')
@@ -339,8 +339,8 @@ def ec2_rules(name: str, account: Account, _: datetime) -> AccountFinding:
     fewer: dict[str, Any] = {"Filters": [{"Name": "instance-id", "Values": _FILTER_VALUES[:200]}]}
     tagged: dict[str, Any] = {"Filters": [{"Name": "tag:fleetwright.dev/probe", "Values": ["doctor"]}]}
     others = [
-        said
-        for said in (
+        difference
+        for difference in (
             _otherwise("201 values of a filter", account.answered("ec2", "DescribeInstances", **ids), "FilterLimit"),
             _otherwise("200 unknown ids", account.answered("ec2", "DescribeInstances", **fewer), ""),
             _otherwise(
@@ -350,19 +350,19 @@ def ec2_rules(name: str, account: Account, _: datetime) -> AccountFinding:
             ),
             _otherwise("reservations by tag", account.answered("ec2", "DescribeCapacityReservations", **tagged), ""),
         )
-        if said
+        if difference
     ]
     if others:
         return AccountFinding(name, PROBLEM, f"EC2 answers otherwise than expected: {'; '.join(others)}", REPORT)
     return AccountFinding(name, OK, "EC2 limits filters, names unknown groups and filters reservations as expected")
 
 
-def _otherwise(asked: str, answer: AccountAnswer, expected: str) -> str:
+def _otherwise(call: str, answer: AccountAnswer, expected: str) -> str:
     """Return what differs from the expected beginning of a code; empty is success. Raises NotAllowedError."""
     if answer.is_denied:
-        raise NotAllowedError(f"the call with {asked}")
+        raise NotAllowedError(f"the call with {call}")
     matches = answer.code.startswith(expected) if expected else not answer.code
-    return "" if matches else f"{asked}: {answer.code or 'accepted'}, expected {expected or 'an answer'}"
+    return "" if matches else f"{call}: {answer.code or 'accepted'}, expected {expected or 'an answer'}"
 
 
 def types(name: str, account: Account, _: datetime) -> AccountFinding:
@@ -392,7 +392,9 @@ def prices(name: str, account: Account, now: datetime) -> AccountFinding:
     )
     spot = mapping(history).get("SpotPriceHistory", ())
     silent = [
-        said for said, found in (("the price list", mapping(product).get("terms")), ("spot prices", spot)) if not found
+        source
+        for source, answer in (("the price list", mapping(product).get("terms")), ("spot prices", spot))
+        if not answer
     ]
     if silent:
         reads = f"aws pricing get-products --region {where} --service-code AmazonEC2 --max-items 1"
@@ -417,15 +419,17 @@ def images(name: str, account: Account, _: datetime) -> AccountFinding:
             name, PROBLEM, says, f"aws ssm get-parameter --region {account.region} --name {missing[0]}"
         )
     described_images = account.ask("ec2", "DescribeImages", ImageIds=sorted(set(ids.values())))
-    known = {
+    existing = {
         str(image["ImageId"])
         for image in mapping(described_images).get("Images", ())
         if image.get("State") == "available"
     }
-    if lost := sorted(set(ids.values()) - known):
+    if lost := sorted(set(ids.values()) - existing):
         return AccountFinding(name, PROBLEM, f"EC2 does not have the published images {', '.join(lost)}", REPORT)
     return AccountFinding(
-        name, OK, f"{len(ids)} parameters of {', '.join(family.alias for family in _FAMILIES)} name {len(known)} images"
+        name,
+        OK,
+        f"{len(ids)} parameters of {', '.join(family.alias for family in _FAMILIES)} name {len(existing)} images",
     )
 
 
@@ -489,13 +493,13 @@ def pod_identity(name: str, account: Account, _: datetime) -> AccountFinding:
     if not associations:
         return AccountFinding(name, OK, "no pod uses EKS Pod Identity")
     addons = account.every("eks", "ListAddons", "addons", tokens, clusterName=account.cluster)
-    said = f"{len(associations)} service accounts use EKS Pod Identity"
+    summary = f"{len(associations)} service accounts use EKS Pod Identity"
     if any(association.get("serviceAccount") == "karpenter" for association in associations):
-        said += ", Karpenter's among them"
+        summary += ", Karpenter's among them"
     if AGENT in addons or account.api.find(DAEMON_SETS, AGENT, "kube-system") is not None:
-        return AccountFinding(name, OK, f"{said}, and its agent is installed")
+        return AccountFinding(name, OK, f"{summary}, and its agent is installed")
     create = f"aws eks create-addon --region {account.region} --cluster-name {account.cluster} --addon-name {AGENT}"
-    return AccountFinding(name, PROBLEM, f"{said}, and no node has its agent", create)
+    return AccountFinding(name, PROBLEM, f"{summary}, and no node has its agent", create)
 
 
 def _required(answer: AccountAnswer, call: str) -> AccountAnswer:
@@ -507,8 +511,10 @@ def _required(answer: AccountAnswer, call: str) -> AccountAnswer:
     return answer
 
 
-def _texts(given: object) -> list[str]:
-    return [given] if isinstance(given, str) else [str(text) for text in given] if isinstance(given, list) else []
+def _texts(written: object) -> list[str]:
+    return (
+        [written] if isinstance(written, str) else [str(text) for text in written] if isinstance(written, list) else []
+    )
 
 
 _OF_STACK: Final = ("cloudformation:DescribeStacks", "cloudformation:ListStackResources")

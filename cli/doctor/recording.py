@@ -85,7 +85,7 @@ class RecordingAccount(Account):
         seconds = defaultdict[str, list[float]](list)
         for call in self._calls:
             seconds[call["call"]].append(call["millis"] / 1000)
-        said = {
+        call_seconds = {
             name: dict(zip(("p50", "p99"), percentiles(values), strict=True))
             for name, values in sorted(seconds.items())
         }
@@ -95,11 +95,11 @@ class RecordingAccount(Account):
             "version": VERSION,
             "region": self.region,
             "aws": measured(self._calls),
-            "callSeconds": said,
+            "callSeconds": call_seconds,
             "calls": self._calls,
         }
-        found: dict[str, Any] = redacted(document, own=self._own_account(), cluster=self.cluster)
-        return found
+        redacted_document: dict[str, Any] = redacted(document, own_account=self._own_account(), cluster=self.cluster)
+        return redacted_document
 
     def _own_account(self) -> str:
         arns = [
@@ -158,21 +158,21 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) or value is None else str(value)
 
 
-def redacted(value: Any, *, own: str = "", cluster: str = "") -> Any:
+def redacted(value: Any, *, own_account: str = "", cluster: str = "") -> Any:
     """Return a document without account numbers, keys, users, addresses and the cluster's name."""
     if isinstance(value, dict):
         return {
-            redacted(name, own=own, cluster=cluster): _removed(name, inner)
+            redacted(name, own_account=own_account, cluster=cluster): _removed(name, inner)
             if name in _REMOVED
-            else redacted(inner, own=own, cluster=cluster)
+            else redacted(inner, own_account=own_account, cluster=cluster)
             for name, inner in value.items()
         }
     if isinstance(value, list):
-        return [redacted(inner, own=own, cluster=cluster) for inner in value]
+        return [redacted(inner, own_account=own_account, cluster=cluster) for inner in value]
     if not isinstance(value, str):
         return value
     text = _TWELVE_DIGITS.sub(
-        lambda found: OWN_ACCOUNT if found.group() in (own, OWN_ACCOUNT) else OTHER_ACCOUNT, value
+        lambda match: OWN_ACCOUNT if match.group() in (own_account, OWN_ACCOUNT) else OTHER_ACCOUNT, value
     )
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)

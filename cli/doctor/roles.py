@@ -36,8 +36,10 @@ def access_entries(name: str, account: Account, _: datetime) -> AccountFinding:
             verb = "update" if entry else "create"
             problems.append(f"the entry of {arn} lacks the group {group}" if entry else f"{arn} has no entry")
             names = f"--cluster-name {account.cluster} --principal-arn {arn}"
-            every = " ".join((*groups, group))  # an update replaces the list
-            mends.append(f"aws eks {verb}-access-entry --region {account.region} {names} --kubernetes-groups {every}")
+            wanted_groups = " ".join((*groups, group))  # an update replaces the list
+            mends.append(
+                f"aws eks {verb}-access-entry --region {account.region} {names} --kubernetes-groups {wanted_groups}"
+            )
     if problems:
         return AccountFinding(name, PROBLEM, f"{'; '.join(problems)}: its calls are refused", " && ".join(mends))
     return AccountFinding(name, OK, "each function that asks the API server is in its group")
@@ -130,8 +132,8 @@ def _holds(statement: Statement, role: LaunchingRole) -> bool | None:
 
 
 def _condition_holds(operator: str, key: str, values: Any, role: LaunchingRole) -> bool | None:
-    known = _KNOWN.get(key.lower())
-    value = known(role) if known else ""
+    value_of = _KNOWN.get(key.lower())
+    value = value_of(role) if value_of else ""
     if not value or operator not in (*_EQUALS, *_DIFFERS):
         return None
     return matches(values, value) == (operator in _EQUALS)
@@ -180,13 +182,13 @@ def statements(account: Account, role: str) -> Iterator[dict[str, Any]]:
     """Yield the statements of all policies of a role. Raises NotAllowedError, NotAnsweredError."""
     tokens = ("Marker", "Marker")
     for name in account.every("iam", "ListRolePolicies", "PolicyNames", tokens, RoleName=role):
-        found = mapping(account.ask("iam", "GetRolePolicy", RoleName=role, PolicyName=name))
-        yield from _each(found.get("PolicyDocument"))
+        inline_policy = mapping(account.ask("iam", "GetRolePolicy", RoleName=role, PolicyName=name))
+        yield from _each(inline_policy.get("PolicyDocument"))
     for policy in account.every("iam", "ListAttachedRolePolicies", "AttachedPolicies", tokens, RoleName=role):
         arn = policy["PolicyArn"]
         version = mapping(mapping(account.ask("iam", "GetPolicy", PolicyArn=arn)).get("Policy")).get("DefaultVersionId")
-        said = account.ask("iam", "GetPolicyVersion", PolicyArn=arn, VersionId=version) if version else None
-        yield from _each(mapping(mapping(said).get("PolicyVersion")).get("Document"))
+        policy_version = account.ask("iam", "GetPolicyVersion", PolicyArn=arn, VersionId=version) if version else None
+        yield from _each(mapping(mapping(policy_version).get("PolicyVersion")).get("Document"))
 
 
 def lacking(account: Account, arn: str, whose: str, *, is_of_eks: bool) -> Iterator[FindingPart]:
@@ -293,12 +295,12 @@ def passed_roles(account: Account) -> list[str]:
 
 
 def _problem(account: Account, arn: str) -> Iterator[str]:
-    known = without_path(arn)
-    found = mapping(mapping(account.ask("iam", "GetRole", RoleName=known)).get("Role")).get("Arn")
-    if found is None:
-        yield f"the account has no role {known}"
-    elif found != arn:
-        yield f"the functions may pass {arn}, and the role is {found}"
+    role_name = without_path(arn)
+    role_arn = mapping(mapping(account.ask("iam", "GetRole", RoleName=role_name)).get("Role")).get("Arn")
+    if role_arn is None:
+        yield f"the account has no role {role_name}"
+    elif role_arn != arn:
+        yield f"the functions may pass {arn}, and the role is {role_arn}"
 
 
 def _passed(statement: dict[str, Any]) -> list[str]:
@@ -306,8 +308,10 @@ def _passed(statement: dict[str, Any]) -> list[str]:
     return resources if statement.get("Effect") == "Allow" and PASSES in actions else []
 
 
-def _as_texts(given: object) -> list[str]:
-    return [given] if isinstance(given, str) else [str(entry) for entry in given] if isinstance(given, list) else []
+def _as_texts(written: object) -> list[str]:
+    return (
+        [written] if isinstance(written, str) else [str(text) for text in written] if isinstance(written, list) else []
+    )
 
 
 ONLY_ENTRIES: Final = "API"
@@ -340,36 +344,38 @@ def class_roles(name: str, account: Account, _: datetime) -> AccountFinding:
     return _together(name, answers, f"the roles of all EC2NodeClasses are usable: {', '.join(sorted(roles))}")
 
 
-def _together(name: str, found: list[FindingPart], usable: str) -> AccountFinding:
+def _together(name: str, parts: list[FindingPart], usable: str) -> AccountFinding:
     """Return the finding of all parts, the worst ones first; it begins with `usable` where all are notes."""
-    state = next((worst for worst in WORST if any(one.state == worst for one in found)), OK)
-    every = [FindingPart(OK, usable), *found] if state == OK else sorted(found, key=lambda one: WORST.index(one.state))
-    mends = list(dict.fromkeys(one.mends for one in every if one.mends))
+    state = next((worst for worst in WORST if any(part.state == worst for part in parts)), OK)
+    shown_parts = (
+        [FindingPart(OK, usable), *parts] if state == OK else sorted(parts, key=lambda part: WORST.index(part.state))
+    )
+    mends = list(dict.fromkeys(part.mends for part in shown_parts if part.mends))
     mends.sort(key=lambda command: command.startswith(DEPLOYS))  # its comment would end what follows
-    return AccountFinding(name, state, "; ".join(dict.fromkeys(one.says for one in every)), " && ".join(mends))
+    return AccountFinding(name, state, "; ".join(dict.fromkeys(part.says for part in shown_parts)), " && ".join(mends))
 
 
-def _answered(found: Iterator[FindingPart]) -> Iterator[FindingPart]:
+def _answered(parts: Iterator[FindingPart]) -> Iterator[FindingPart]:
     """Yield what is found until a call has no answer, and then that: what others found stays."""
     try:
-        yield from found
+        yield from parts
     except (NotAllowedError, NotAnsweredError) as error:
         yield FindingPart(UNKNOWN, unanswered(error))
 
 
 def _assign(account: Account, manifest: dict[str, Any], roles: dict[str, _Users]) -> Iterator[FindingPart]:
     """Add a class to the users of its role; yield the problem of one without a role."""
-    known, spec = str(manifest["metadata"]["name"]), mapping(manifest.get("spec"))
+    class_name, spec = str(manifest["metadata"]["name"]), mapping(manifest.get("spec"))
     role, profile = without_path(str(spec.get("role") or "")), str(spec.get("instanceProfile") or "")
     if profile and not role:
         role = _role_of(account, profile)
     if role:
         users = roles.setdefault(role, _Users([], []))
-        users.every.append(known)
+        users.every.append(class_name)
         if _has_images_of_eks(spec):
-            users.of_eks.append(known)
+            users.of_eks.append(class_name)
     elif profile:
-        says = f"EC2NodeClass {known} has the instance profile {profile}, which does not exist or has no role"
+        says = f"EC2NodeClass {class_name} has the instance profile {profile}, which does not exist or has no role"
         yield FindingPart(PROBLEM, says, f"aws iam get-instance-profile --instance-profile-name {profile}")
 
 

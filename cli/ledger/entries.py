@@ -214,13 +214,13 @@ def find(place: LedgerStorage, arguments: argparse.Namespace, ids: Sequence[str]
     return keys
 
 
-def refuse_none(found: Sequence[DecisionKey], place: LedgerStorage, arguments: argparse.Namespace) -> None:
+def refuse_none(selected: Sequence[DecisionKey], place: LedgerStorage, arguments: argparse.Namespace) -> None:
     """Stop if no decision is selected: a successful answer about nothing would mislead.
 
     Raises:
         InputError: If there is none; the message names the clusters and the period of the ledger.
     """
-    if found:
+    if selected:
         return
     kept = _keys(place, f"{DECISIONS}/")
     if not kept:
@@ -266,9 +266,9 @@ def _keys(place: LedgerStorage, prefix: str) -> list[DecisionKey]:
     return [decision_key for key in place.keys(prefix) if (decision_key := read_decision_key(key)) is not None]
 
 
-def _named(found: Sequence[DecisionKey], wanted: str) -> DecisionKey:
+def _named(keys: Sequence[DecisionKey], wanted: str) -> DecisionKey:
     """Return the decision with that id, or the only one whose id begins with it."""
-    alike = [key for key in found if key.id == wanted] or [key for key in found if key.id.startswith(wanted)]
+    alike = [key for key in keys if key.id == wanted] or [key for key in keys if key.id.startswith(wanted)]
     if len(wanted) < _ID_SHOWN_MIN:
         raise InputError(
             f"{wanted!r} is too short to name a decision", hint=f"give {_ID_SHOWN_MIN} characters of its id"
@@ -415,18 +415,18 @@ def _provisioning(entry: LedgerEntry, snapshot: Snapshot, target: PastTarget) ->
     return Explanation(subject=f"node {node}", outcome=f"takes {', '.join(expected[node])}") if node else None
 
 
-def _as_decided(found: Explanation, entry: LedgerEntry, pod: str) -> Explanation:
+def _as_decided(explanation: Explanation, entry: LedgerEntry, pod: str) -> Explanation:
     """Return the explanation with the place that the pod got then, by its real name."""
     places = {key: f"needs a new node, {part.id}" for part in entry.parts for key in part.pods}
     places |= {key: f"fits on existing node {node}" for key, node in entry.bindings}
     if pod not in places:
-        return found
-    return msgspec.structs.replace(found, outcome=places[pod], reason="", has_no_place=False)
+        return explanation
+    return msgspec.structs.replace(explanation, outcome=places[pod], reason="", has_no_place=False)
 
 
-def _with_origin(found: Explanation, entry: LedgerEntry) -> Explanation:
+def _with_origin(explanation: Explanation, entry: LedgerEntry) -> Explanation:
     origin = f"decision {entry.id} of {entry.function}, {rfc3339(entry.at)}, version {entry.version}: {entry.what}"
-    return msgspec.structs.replace(found, details=(*found.details, origin))
+    return msgspec.structs.replace(explanation, details=(*explanation.details, origin))
 
 
 # The recorded observations of a period in a ledger, in order of time.

@@ -75,12 +75,12 @@ class JsonPositions:
         while waiting:
             container, path = waiting.pop()
             is_list = self._text[container] == "["
-            known: set[str] = set()
+            seen_keys: set[str] = set()
             for key, at, value in self._entries(container):
                 inner = (*path, int(key) if is_list else key)
-                if key in known:
+                if key in seen_keys:
                     repeated.append((at, inner))
-                known.add(key)
+                seen_keys.add(key)
                 if self._text[value] in _CONTAINERS:
                     waiting.append((value, inner))
         return [(path, self._position(at)) for at, path in sorted(repeated)]
@@ -243,9 +243,9 @@ class _Anchors:
         repeated: The repeated keys so far, with their paths from the collection that is being read.
     """
 
-    def __init__(self, left: int, repeated: list[RepeatedKey]) -> None:
+    def __init__(self, remaining: int, repeated: list[RepeatedKey]) -> None:
         self.repeated = repeated
-        self._left = left
+        self._left = remaining
         self._named: dict[str, tuple[Any, int] | None] = {}
         self._aliased = 0
 
@@ -322,32 +322,32 @@ def _scalar(event: Any) -> Any:
 
 def _sequence(start: Any, advance: Next, anchors: _Anchors) -> list[Any]:
     values: list[Any] = []
-    before, known = anchors.begin(start), len(anchors.repeated)
+    before, placed_count = anchors.begin(start), len(anchors.repeated)
     while type(event := advance()) is not yaml.SequenceEndEvent:
         values.append(_value(event, advance, anchors))
-        if len(anchors.repeated) > known:
-            known = anchors.place(known, len(values) - 1)
+        if len(anchors.repeated) > placed_count:
+            placed_count = anchors.place(placed_count, len(values) - 1)
     anchors.end(start, values, event, before)
     return values
 
 
 def _mapping(start: Any, advance: Next, anchors: _Anchors) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    before, known = anchors.begin(start), len(anchors.repeated)
+    before, placed_count = anchors.begin(start), len(anchors.repeated)
     merged: list[Any] = []
     while type(event := advance()) is not yaml.MappingEndEvent:
         if type(event) is not yaml.ScalarEvent:
             raise yaml.constructor.ConstructorError(None, None, "found a key that is not text", event.start_mark)
         value = _value(advance(), advance, anchors)
-        if len(anchors.repeated) > known:
-            known = anchors.place(known, event.value)
+        if len(anchors.repeated) > placed_count:
+            placed_count = anchors.place(placed_count, event.value)
         if event.value == _MERGE and event.implicit[0]:
             merged += reversed(value) if isinstance(value, list) else [value]
         else:
             if event.value in fields:
                 mark: Any = event.start_mark
                 anchors.repeated.append(RepeatedKey((event.value,), mark.line + 1, mark.column + 1))
-                known += 1
+                placed_count += 1
             fields[event.value] = value
     if merged:
         _merge(merged, fields, start)
@@ -404,8 +404,8 @@ def _plain(text: str) -> Any:
     if _NO_NUMBERS.fullmatch(text):
         raise ValueError(f"found {text}, for which JSON has no value")
     number = text if text[0] == "." else text.replace("_", "")
-    if found := _INTEGER.fullmatch(number):
-        sign, digits = found.groups()
+    if match := _INTEGER.fullmatch(number):
+        sign, digits = match.groups()
         base = _BASES.get(digits[1:2].lower(), 8 if len(digits) > 1 and digits[0] == "0" else 10)
         if base == 10 or digits[1:2].isdigit() or len(digits) > 2:
             return -int(digits, base) if sign == "-" else int(digits, base)
@@ -519,14 +519,14 @@ class RepeatedField(NamedTuple):
 
 
 def repeated_fields(
-    whole: Document, objects: Sequence[Document], keys: Iterable[RepeatedKey]
+    file_document: Document, objects: Sequence[Document], keys: Iterable[RepeatedKey]
 ) -> Iterator[RepeatedField]:
     """Yield the repeated keys of a document of a file with those of its objects that have them."""
     by_item = {document.item: document for document in objects}
     for key in keys:
         depths = range(0, min(len(key.path), 2 * LISTS_DEEP_MAX + 3), 2)
         depth = next((depth for depth in depths if path_of(key.path[:depth]) in by_item), 0)
-        document, field_path = by_item.get(path_of(key.path[:depth]), whole), key.path[depth:]
+        document, field_path = by_item.get(path_of(key.path[:depth]), file_document), key.path[depth:]
         is_read = len(field_path) == 1 and field_path[0] in ("apiVersion", "kind")
         if document.item in by_item:
             group, kind = group_and_version(document.object)[0], document.kind

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
-from cli.manifests.refusals import Excused, refusals
+from cli.manifests.checks import Excused, refusals
+from cli.manifests.refusals import POD
 from cli.terminal.output import counted
 from core import labels
 from core.api.objects import identity_problems
@@ -183,15 +184,15 @@ def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) 
         InputError: If an object cannot be decoded; the error names file, document, object and field.
     """
     inventory = Inventory()
-    given = list(documents)
-    for document in given:
+    input_documents = list(documents)
+    for document in input_documents:
         if refused := refused_version_of(document):
             raise document.error(f"apiVersion: {refused}")
         for field, problem in identity_problems(document.object):
             raise document.error(f"{field}: {problem}")
-    given = _in_present_form(given)
-    inventory.total = len(given)
-    for (resource, _, _), document in _distinct(given, inventory).items():
+    input_documents = _in_present_form(input_documents)
+    inventory.total = len(input_documents)
+    for (resource, _, _), document in _distinct(input_documents, inventory).items():
         try:
             obj = decoding.from_object(resource, document.object)
             aside = _refused(document, resource, obj)
@@ -215,8 +216,10 @@ def refusals_of(document: Document) -> Iterator[tuple[str, str]]:
     """Return the fields for which an API server would refuse an object, each with the reason."""
     identity = str(document.object.get("apiVersion")), document.kind
     if identity == ("v1", "Pod"):
-        return refusals(document.object)
-    from cli.manifests.workload_refusals import CHECKS  # most objects of large inputs are Pods
+        return refusals(document.object, POD)
+    if _group(document) in _KARPENTER_GROUPS:
+        return iter(())  # their schemas are read elsewhere
+    from cli.manifests.cluster_refusals import CHECKS  # most objects of large inputs are Pods
 
     return refusals(document.object, CHECKS[identity]) if identity in CHECKS else iter(())
 
@@ -230,7 +233,7 @@ def _refused(document: Document, resource: Resource, obj: Any) -> SetAside | Non
     for field, problem in refusals_of(document):
         if isinstance(problem, Excused):
             continue
-        workloads.expand({resource: [obj]}, each=1)
+        workloads.expand({resource: [obj]}, most_per_workload=1)
         name = f"{resource.kind}/{document.path_name(resource)}"
         return SetAside(name, RunReason.REFUSED_BY_API_SERVER, f"{field}: {problem}")
     return None
@@ -359,19 +362,19 @@ def _admit_pods(inventory: Inventory, admission: PodAdmission, quotas: PodQuotas
     Returns:
         What admission did, by key of the pod.
     """
-    found: dict[str, Admitted] = {}
+    admitted_by_name: dict[str, Admitted] = {}
     refused: set[int] = set()
     for pod, admitted in admitted_pods(inventory.objects, admission, quotas):
-        found[f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"] = admitted
+        admitted_by_name[f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"] = admitted
         pod.spec = admitted.spec
         if admitted.refusal is not None:
             refused.add(id(pod))
     if refused:
-        given = zip(inventory.objects[resources.PODS], inventory.documents[resources.PODS], strict=True)
-        kept = [(pod, document) for pod, document in given if id(pod) not in refused]
+        pods_and_documents = zip(inventory.objects[resources.PODS], inventory.documents[resources.PODS], strict=True)
+        kept = [(pod, document) for pod, document in pods_and_documents if id(pod) not in refused]
         inventory.objects[resources.PODS] = [pod for pod, _ in kept]
         inventory.documents[resources.PODS] = [document for _, document in kept]
-    return found
+    return admitted_by_name
 
 
 # Finds the region that manifests name, whose built-in instance types and prices are used.
@@ -382,14 +385,14 @@ ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)[a-z]")
 
 def named_region(documents: Iterable[Document]) -> str | None:
     """Return the only region with built-in prices that Nodes and NodePools name; None if they name none or several."""
-    known, _ = _regions_of(documents)
-    return known[0] if len(known) == 1 else None
+    listed, _ = _regions_of(documents)
+    return listed[0] if len(listed) == 1 else None
 
 
 def unlisted_region(documents: Iterable[Document]) -> str:
     """Return a region without built-in prices that Nodes and NodePools name; empty if they name none, or another, too."""
-    known, unlisted = _regions_of(documents)
-    return unlisted[0] if unlisted and not known else ""
+    listed, unlisted = _regions_of(documents)
+    return unlisted[0] if unlisted and not listed else ""
 
 
 def _regions_of(documents: Iterable[Document]) -> tuple[list[str], list[str]]:

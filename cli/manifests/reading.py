@@ -210,19 +210,21 @@ def gather(paths: Sequence[str], *, helm: bool = False, kustomize: bool = False)
     return gathered
 
 
-def objects_of(found: Input) -> list[Document]:
+def objects_of(gathered: Input) -> list[Document]:
     """Return the objects, with a warning about what was left out.
 
     Raises:
         InputError: If a document cannot be read that is no template in a folder, or repeats a key of a kind that we read.
     """
-    stops = [unreadable.error for unreadable in found.unreadable if unreadable.is_named or not unreadable.is_template]
+    stops = [
+        unreadable.error for unreadable in gathered.unreadable if unreadable.is_named or not unreadable.is_template
+    ]
     if stops:
         raise together(stops)
-    _refuse_repeated(found.repeated)
-    for warning in found.warnings():
+    _refuse_repeated(gathered.repeated)
+    for warning in gathered.warnings():
         write_stderr(f"warning: {warning}")
-    return found.documents
+    return gathered.documents
 
 
 def together(errors: Sequence[InputError]) -> InputError:
@@ -255,9 +257,9 @@ def _files(names: Iterable[str]) -> str:
 
 
 def _named(names: Iterable[str]) -> str:
-    every = [*names]
-    more = f" and {len(every) - _NAMED_MAX} more" if len(every) > _NAMED_MAX else ""
-    return ", ".join(every[:_NAMED_MAX]) + more
+    listed_names = [*names]
+    more = f" and {len(listed_names) - _NAMED_MAX} more" if len(listed_names) > _NAMED_MAX else ""
+    return ", ".join(listed_names[:_NAMED_MAX]) + more
 
 
 def read_text(path: str) -> str:
@@ -448,8 +450,8 @@ def _values(text: str, source: str, problems: list[UnreadableDocument]) -> Itera
 def _not_json(text: str, source: str, problem: str, line: int | None, column: int) -> UnreadableDocument:
     place = f"line {line}, column {column}" if line is not None else ""
     here = (text.splitlines() or [""])[line - 1] if line else ""
-    said, mark = syntax_problem(problem, here, text)
-    problem, hint = (said, rendering_hint(source, mark)) if mark else (f"is not JSON: {problem}", "")
+    diagnosis, mark = syntax_problem(problem, here, text)
+    problem, hint = (diagnosis, rendering_hint(source, mark)) if mark else (f"is not JSON: {problem}", "")
     if not mark and here.lstrip().startswith(("//", "/*")):
         problem = "is not JSON: it has a comment with slashes; delete it"
     error = InputError(problem.replace("YAML", "JSON"), source=source, place=place, hint=hint)
@@ -503,15 +505,15 @@ def _not_yaml(error: Exception, text: str, source: str, index: int) -> Unreadabl
     lines = text.splitlines()
     words = str(error.problem) if isinstance(error, yaml.MarkedYAMLError) else str(error).partition("\n")[0]
     here = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
-    every = chunks(text)
-    document = every[index] if index < len(every) else text
+    documents = chunks(text)
+    document = documents[index] if index < len(documents) else text
     problem, template = syntax_problem(words, here, document)
     hint = rendering_hint(source, template) if template else ""
-    found = InputError(problem, source=source, index=index, place=place, hint=hint)
+    input_error = InputError(problem, source=source, index=index, place=place, hint=hint)
     path = Path(source)
     is_of_chart = bool(template) and ("templates" in path.parts or chart_of(path) is not None)
     return UnreadableDocument(
-        found,
+        input_error,
         line,
         None if mark is None else mark.column + 1,
         is_template=bool(template),

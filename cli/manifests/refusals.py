@@ -1,4 +1,4 @@
-"""What the API server refuses in objects that people write: tables of fields with their checks, as of Kubernetes 1.37.
+"""What the API server refuses in Pods that people write: tables of fields with their checks, as of Kubernetes 1.37.
 
 Each table names the functions of Kubernetes that it follows, in `pkg/apis/*/validation/validation.go` unless a path is given.
 Objects that an API server has stored are exempt: it judges them by the rules of the day on which they were written. What a
@@ -8,304 +8,62 @@ version may allow that another refuses counts as allowed, so no table refuses wh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from typing import Any, Final
 
 import msgspec
 
+from cli.manifests.checks import (
+    HUGE,
+    INT64_MAX,
+    VALUES_TAKEN,
+    WITH_ONE_VALUE,
+    WITH_VALUES,
+    WITHOUT_VALUES,
+    Check,
+    Excused,
+    Refusal,
+    all_of,
+    amount_of,
+    amounts,
+    between,
+    dns_label,
+    dns_name,
+    exclusive,
+    is_native,
+    label_map,
+    label_selector,
+    label_value,
+    like,
+    list_of,
+    metadata_with,
+    not_negative,
+    object_with,
+    once_for_equal,
+    one_of,
+    plain_text,
+    positive,
+    positive_seconds,
+    qualified_name,
+    requirement,
+)
 from core.api.objects import mapping, sequence
-from core.api.status import Location, path_of
+from core.api.status import Location
 from core.errors import InvalidInputError
 from core.manifests.admission import of_whole_pod
 from core.manifests.pods import is_pod_level
 from core.manifests.wire.pod import WirePodSpec
 from core.model.values import quantity
 
-Refusal = tuple[Location, str]
-"""The path of a field, and what is wrong with it, as the end of a sentence that the field begins."""
-Check = Callable[[Any, Location], Iterator[Refusal]]
-
-
-class Excused(str):
-    """What is wrong with a field of an object that is planned nevertheless.
-
-    A webhook may fill in what is missing, and a plan can hold a spread twice.
-    """
-
-    __slots__ = ()
-
-
-# Checks of single values. A value of another type is left to the reader of manifests, and an empty text counts as not written.
-
-
-DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_NAME: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
-_INT32_MAX: Final = (1 << 31) - 1
-_INT64_MAX: Final = (1 << 63) - 1
-
-
-def like(pattern: str, most: int, meaning: str) -> Check:
-    """Return a check that a text matches a pattern, and is short enough."""
-    matches = re.compile(pattern).fullmatch
-
-    def check(value: Any, at: Location) -> Iterator[Refusal]:
-        if isinstance(value, str) and value and (len(value) > most or not matches(value)):
-            yield at, f"{value!r} is not {meaning}"
-
-    return check
-
-
-dns_label: Final = like(DNS_LABEL, 63, "a DNS label: at most 63 lower-case letters, digits and dashes")
-dns_name: Final = like(rf"{DNS_LABEL}(\.{DNS_LABEL})*", 253, "a DNS name: lower-case letters, digits, dashes and dots")
-_label_value: Final = like(_NAME, 63, "a label's value: at most 63 letters, digits, dashes, dots and underscores")
-_env_name: Final = like(r"[ -<>-~]+", 1 << 20, "a variable's name: printable ASCII without =")
-_port_name: Final = like(
-    r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?",
-    15,
-    "a port's name: at most 15 lower-case letters, digits and dashes",
-)
-_simple_name: Final = re.compile(_NAME).fullmatch
-_simple_domain: Final = re.compile(rf"{DNS_LABEL}(\.{DNS_LABEL})*").fullmatch
-
-
-def qualified_name(value: Any, at: Location) -> Iterator[Refusal]:
-    """Check a name with an optional domain before a slash (IsQualifiedName)."""
-    if not isinstance(value, str):
-        return
-    domain, slash, name = value.rpartition("/")
-    is_domain = not slash or (len(domain) <= 253 and _simple_domain(domain))
-    if not is_domain or len(name) > 63 or not _simple_name(name):
-        yield at, f"{value!r} is not a qualified name such as example.com/name"
-
-
-def _text(value: Any, at: Location) -> Iterator[Refusal]:
-    if isinstance(value, bool | int | float):
-        yield at, f"{str(value).lower()} is not text: put it in quotes"
-
-
-def one_of(*allowed: str) -> Check:
-    """Return a check that a text is one of these."""
-
-    def check(value: Any, at: Location) -> Iterator[Refusal]:
-        if isinstance(value, str) and value and value not in allowed:
-            yield at, f"{value!r} is none of {', '.join(allowed)}"
-
-    return check
-
-
-def between(least: int, most: int = _INT32_MAX) -> Check:
-    """Return a check of the bounds of a number."""
-
-    def check(value: Any, at: Location) -> Iterator[Refusal]:
-        if isinstance(value, int) and not isinstance(value, bool) and not least <= value <= most:
-            yield at, f"{value} is less than {least}" if value < least else f"{value} is more than {most}"
-
-    return check
-
-
-not_negative: Final = between(0)
-not_negative_seconds: Final = between(0, _INT64_MAX)
-"""For durations that Kubernetes keeps in 64 bits; counts have 32."""
-
-_positive: Final = between(1)
-_positive_seconds: Final = between(1, _INT64_MAX)
-_port: Final = between(1, 65535)
-_weight: Final = between(1, 100)
-
-
-def _port_or_name(value: Any, at: Location) -> Iterator[Refusal]:
-    yield from _port(value, at)
-    yield from _port_name(value, at)
-
-
-# Ways to check the parts of a value.
-
-
-def all_of(*checks: Check) -> Check:
-    """Return all of these checks as one."""
-
-    def check(value: Any, at: Location) -> Iterator[Refusal]:
-        for part in checks:
-            yield from part(value, at)
-
-    return check
-
-
-def object_with(by_name: Mapping[str, Check], *whole: Check, needs: Sequence[str] = ()) -> Check:
-    """Return a check of an object: of its fields, of it as a whole, and that it has what it needs."""
-
-    def check(value: Any, at: Location) -> Iterator[Refusal]:
-        if not isinstance(value, dict):
-            return
-        for name in needs:
-            if value.get(name) in (None, "", [], {}):
-                yield (*at, name), Excused("is missing")
-        for name, part in by_name.items():
-            if value.get(name) is not None:
-                yield from part(value[name], (*at, name))
-        for part in whole:
-            yield from part(value, at)
-
-    return check
-
-
-_EQUAL_MAX: Final = 4096
-"""How many values are remembered by `once_for_equal`; larger inputs have a few hundred kinds of pods."""
-
-
-def once_for_equal(check: Check) -> Check:
-    """Return the check, which looks once at equal values: files repeat one pod by the thousand."""
-    answers: dict[bytes, tuple[Refusal, ...]] = {}
-
-    def checked(value: Any, at: Location) -> Iterator[Refusal]:
-        try:
-            written = msgspec.json.encode(value)
-        except (msgspec.MsgspecError, OverflowError, RecursionError):
-            yield from check(value, at)
-            return
-        if written not in answers:
-            if len(answers) == _EQUAL_MAX:
-                answers.clear()
-            answers[written] = tuple(check(value, ()))
-        for location, message in answers[written]:
-            yield (*at, *location), message
-
-    return checked
-
-
-def list_of(item: Check, *unique: str) -> Check:
-    """Return a check of the items of a list, in which each of the fields `unique` differs."""
-
-    def check(value: Any, at: Location) -> Iterator[Refusal]:
-        before: set[tuple[str, str]] = set()
-        for index, part in enumerate(sequence(value)):
-            yield from item(part, (*at, index))
-            for name in unique:
-                content = mapping(part).get(name)
-                if isinstance(content, str) and content:
-                    if (name, content) in before:
-                        yield (*at, index, name), f"{content!r} is there already"
-                    before.add((name, content))
-
-    return check
-
-
-def map_of(key: Check, content: Check) -> Check:
-    """Return a check of the keys and the values of a map."""
-
-    def check(value: Any, at: Location) -> Iterator[Refusal]:
-        for name, part in mapping(value).items():
-            yield from key(name, (*at, name))
-            if part is not None:
-                yield from content(part, (*at, name))
-
-    return check
-
-
-# metadata and selectors: ValidateObjectMeta, apimachinery/pkg/apis/meta/v1/validation.
-
-
-def _lower_key(value: Any, at: Location) -> Iterator[Refusal]:
-    if any(qualified_name(str(value).lower(), at)):
-        yield from qualified_name(value, at)
-
-
-label_map: Final = map_of(qualified_name, all_of(_text, _label_value))
-_annotations: Final = map_of(_lower_key, _text)
-
-
-def metadata_with(name: Check) -> Check:
-    """Return a check of an object's metadata, whose name passes this check."""
-
-    def named(value: Any, at: Location) -> Iterator[Refusal]:
-        if not value.get("name") and not value.get("generateName"):
-            yield (*at, "name"), Excused("is missing")
-
-    parts = {"name": name, "namespace": dns_label, "labels": label_map, "annotations": _annotations}
-    return object_with(parts, named)
-
-
-template_metadata: Final = object_with({"labels": label_map, "annotations": _annotations})
-
-
-def _expression(operators: Mapping[str, Callable[[int], bool]], says: str) -> Check:
-    """Return a check of a requirement: its operator, and how many values that takes."""
-
-    def check(value: Any, at: Location) -> Iterator[Refusal]:
-        operator, count = value.get("operator"), len(sequence(value.get("values")))
-        if operator not in operators:
-            yield (*at, "operator"), f"{operator!r} is none of {', '.join(operators)}"
-        elif not operators[operator](count):
-            yield (*at, "values"), f"has {count} entries: {says}"
-
-    return check
-
-
-_SOME: Final = {"In": lambda count: count > 0, "NotIn": lambda count: count > 0}
-_NONE: Final = {"Exists": lambda count: not count, "DoesNotExist": lambda count: not count}
-_SINGLE: Final = {"Gt": lambda count: count == 1, "Lt": lambda count: count == 1}
-_TAKES: Final = "In and NotIn take at least one value, Exists and DoesNotExist none"
-_of_labels: Final = {"key": qualified_name, "values": list_of(all_of(_text, _label_value))}
-
-label_selector: Final = object_with(
-    {
-        "matchLabels": label_map,
-        "matchExpressions": list_of(object_with(_of_labels, _expression({**_SOME, **_NONE}, _TAKES), needs=["key"])),
-    }
-)
-
-
-# Amounts: validateResourceRequirements, ValidateContainerResourceName; pkg/apis/core/helper/helpers.go.
-
-
-_HUGE: Final = "hugepages-"
-_OF_CONTAINERS: Final = ("cpu", "memory", "ephemeral-storage")
-
-
-def amount_of(value: object, name: str) -> int:
-    """Return an amount in the unit of its resource; 0 for what is no amount."""
-    try:
-        return quantity.parse(str(value), name)
-    except InvalidInputError:
-        return 0
-
-
-def _is_native(name: str) -> bool:
-    return "/" not in name or "kubernetes.io/" in name
-
-
-def _resource_name(name: str) -> str:
-    if "/" not in name:
-        is_standard = name in _OF_CONTAINERS or name.startswith(_HUGE)
-        return "" if is_standard else "is no resource of a container: others have a domain, as example.com/name"
-    if any(qualified_name(name, ())) or (not _is_native(name) and len(name.partition("/")[0]) > 244):
-        return "is not a qualified name such as example.com/name"
-    return "begins with requests., which is for quotas" if name.startswith("requests.") else ""
-
-
-def amounts(value: Any, at: Location) -> Iterator[Refusal]:
-    """Check the names and the amounts of a list of resources."""
-    for name, amount in mapping(value).items():
-        if message := _resource_name(name):
-            yield (*at, name), message
-        elif str(amount).startswith("-") and amount_of(str(amount)[1:], name):
-            yield (*at, name), f"{amount} is negative"
-        elif not _is_native(name) and not _is_whole(str(amount)):
-            yield (*at, name), f"{amount} is not a whole number"
-
-
-def _is_whole(amount: str) -> bool:
-    """Whether an amount is whole; of what is no amount, the reader of manifests speaks."""
-    number = re.fullmatch(r"([0-9]*\.?[0-9]+)m?", amount)
-    return number is None or (Fraction(number[1]) / (1000 if amount.endswith("m") else 1)).denominator == 1
+# Amounts of containers and of pods: validateContainerResourceRequirements, validatePodResources.
 
 
 def _requests(value: Any, at: Location) -> Iterator[Refusal]:
     """Check the requests of a container beside its limits."""
     limits, requests = mapping(value.get("limits")), mapping(value.get("requests"))
     for name, amount in requests.items():
-        place, is_firm = (*at, "requests", name), not _is_native(name) or name.startswith(_HUGE)
+        place, is_firm = (*at, "requests", name), not is_native(name) or name.startswith(HUGE)
         if amount_of(amount, name) > amount_of(limits.get(name, amount), name):
             yield place, f"{amount} is more than the limit of {limits[name]}"
         elif is_firm and name not in limits:
@@ -313,7 +71,7 @@ def _requests(value: Any, at: Location) -> Iterator[Refusal]:
         elif is_firm and amount_of(amount, name) != amount_of(limits[name], name):
             yield place, f"{amount} is not the limit of {limits[name]}: it cannot be overcommitted"
     names = {*limits, *requests}
-    if any(name.startswith(_HUGE) for name in names) and not names & {"cpu", "memory"}:
+    if any(name.startswith(HUGE) for name in names) and not names & {"cpu", "memory"}:
         yield at, "has huge pages, which need cpu or memory beside them"
 
 
@@ -322,19 +80,19 @@ _resources: Final = object_with({"limits": amounts, "requests": amounts}, _reque
 
 def _of_pod(spec: Any, at: Location) -> Iterator[Refusal]:
     """Check the amounts of the pod as a whole beside those of its containers (validatePodResources)."""
-    whole = mapping(spec.get("resources"))
-    if not whole:
+    pod_resources = mapping(spec.get("resources"))
+    if not pod_resources:
         return
-    limits = mapping(whole.get("limits"))
-    requests = {**limits, **mapping(whole.get("requests"))}
+    limits = mapping(pod_resources.get("limits"))
+    requests = {**limits, **mapping(pod_resources.get("requests"))}
     for kind in ("requests", "limits"):
-        for name in mapping(whole.get(kind)):
+        for name in mapping(pod_resources.get(kind)):
             if not is_pod_level(name):
                 message = "a pod as a whole takes cpu, memory and huge pages alone; state it for a container"
                 yield (*at, "resources", kind, name), message
     needed = _needed_by_containers(spec)
     for name, value in requests.items():
-        place = (*at, "resources", "requests" if name in mapping(whole.get("requests")) else "limits", name)
+        place = (*at, "resources", "requests" if name in mapping(pod_resources.get("requests")) else "limits", name)
         if amount_of(value, name) > amount_of(limits.get(name, value), name):
             yield place, f"{value} is more than the limit of {limits[name]}"
         elif is_pod_level(name) and amount_of(value, name) < needed.get(name, 0):
@@ -362,37 +120,51 @@ def _needed_by_containers(spec: Mapping[str, Any]) -> dict[str, int]:
 # Containers: validateContainerCommon, validateContainerPorts, ValidateEnv, ValidateVolumeMounts, validateProbe.
 
 
-def _exclusive(names: Sequence[str], *, is_needed: bool, what: str) -> Check:
-    """Return a check that an object has one of these fields, or at most one."""
+_env_name: Final = like(r"[ -<>-~]+", 1 << 20, "a variable's name: printable ASCII without =")
+_port_name: Final = like(
+    r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+    15,
+    "a port's name: at most 15 lower-case letters, digits and dashes",
+)
+_port: Final = between(1, 65535)
+_weight: Final = between(1, 100)
 
-    def check(value: Any, at: Location) -> Iterator[Refusal]:
-        present = [name for name in names if value.get(name) is not None]
-        if len(present) > 1:
-            yield (*at, present[1]), f"cannot stand beside {present[0]}: {what} has one of them"
-        elif is_needed and not present:
-            yield at, f"has none of {', '.join(names)}"
 
-    return check
+def _port_or_name(value: Any, at: Location) -> Iterator[Refusal]:
+    yield from _port(value, at)
+    yield from _port_name(value, at)
 
 
 _PROTOCOL: Final = one_of("TCP", "UDP", "SCTP")
-_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
-_SCHEME: Final = one_of("HTTP", "HTTPS")
+_HTTP: Final = object_with(
+    {
+        "port": _port_or_name,
+        "scheme": one_of("HTTP", "HTTPS"),
+        "httpHeaders": list_of(
+            object_with({"name": like("[-A-Za-z0-9]+", 1 << 20, "a header's name")}, needs=["name"])
+        ),
+    },
+    needs=["port"],
+)
+_HANDLERS: Final[Mapping[str, Check]] = {
+    "exec": object_with({}, needs=["command"]),
+    "httpGet": _HTTP,
+    "tcpSocket": object_with({"port": _port_or_name}, needs=["port"]),
+}
 
 
 def _probe(**more: Check) -> Check:
-    handlers = {
-        "exec": object_with({}, needs=["command"]),
-        "httpGet": object_with({"port": _port_or_name, "scheme": _SCHEME}, needs=["port"]),
-        "tcpSocket": object_with({"port": _port_or_name}, needs=["port"]),
-        "grpc": object_with({"port": _port}, needs=["port"]),
-    }
+    handlers = {**_HANDLERS, "grpc": object_with({"port": _port}, needs=["port"])}
     names = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
     counts = dict.fromkeys(names, not_negative)
-    single = _exclusive(_HANDLERS, is_needed=True, what="a probe")
-    return object_with({**handlers, **counts, "terminationGracePeriodSeconds": _positive_seconds, **more}, single)
+    single = exclusive([*handlers], is_needed=True, what="a probe")
+    return object_with({**handlers, **counts, "terminationGracePeriodSeconds": positive_seconds, **more}, single)
 
 
+_hook: Final = object_with(
+    {**_HANDLERS, "sleep": object_with({"seconds": between(0, INT64_MAX)})},
+    exclusive([*_HANDLERS, "sleep"], is_needed=True, what="a hook"),
+)
 _PROBES: Final = {
     "livenessProbe": _probe(successThreshold=between(0, 1)),
     "startupProbe": _probe(successThreshold=between(0, 1)),
@@ -406,23 +178,93 @@ def _valued(value: Any, at: Location) -> Iterator[Refusal]:
         yield (*at, "valueFrom"), "cannot stand beside value"
 
 
+_OF_METADATA: Final = r"metadata\.(labels|annotations)\['[^']+'\]"
+_env_field: Final = like(
+    r"metadata\.(name|namespace|uid)|spec\.(nodeName|serviceAccountName|host)|status\.(hostIPs?|podIPs?)|"
+    + _OF_METADATA,
+    1 << 20,
+    "a field for variables, as metadata.name, metadata.labels['key'], spec.nodeName or status.podIP",
+)
+_amount_field: Final = like(
+    r"(limits|requests)\.(cpu|memory|ephemeral-storage|hugepages-.*)",
+    1 << 20,
+    "an amount, as limits.cpu or requests.memory",
+)
+_map_key: Final = like(r"(?!\.\.?$)(?!\.\.)[-._a-zA-Z0-9]+", 253, "a key of a ConfigMap or a Secret")
+_of_map: Final = object_with({"name": dns_name, "key": _map_key}, needs=["name", "key"])
 _env: Final = object_with(
     {
         "name": _env_name,
-        "value": _text,
+        "value": plain_text,
         "valueFrom": object_with(
-            {"configMapKeyRef": object_with({}, needs=["key"]), "secretKeyRef": object_with({}, needs=["key"])},
-            _exclusive(_SOURCES, is_needed=True, what="a variable"),
+            {
+                "configMapKeyRef": _of_map,
+                "secretKeyRef": _of_map,
+                "fieldRef": object_with({"fieldPath": _env_field}, needs=["fieldPath"]),
+                "resourceFieldRef": object_with({"resource": _amount_field}, needs=["resource"]),
+            },
+            exclusive(_SOURCES, is_needed=True, what="a variable"),
         ),
     },
     _valued,
     needs=["name"],
 )
+_named: Final = object_with({}, needs=["name"])
+_whole_map: Final = object_with(
+    {"name": lambda name, at: dns_name(name.removesuffix("-") if isinstance(name, str) else name, at)}, needs=["name"]
+)
+_env_from: Final = object_with(
+    {"prefix": _env_name, "configMapRef": _whole_map, "secretRef": _whole_map},
+    exclusive(["configMapRef", "secretRef"], is_needed=True, what="an entry"),
+)
+
+# What a container may do: ValidateSecurityContext, validateSeccompProfileField, ValidateAppArmorProfileField.
+
+
+_user: Final = between(0)
+
+
+def _profile(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check a profile of seccomp or of AppArmor: its type, and whether it names a file of the node."""
+    kind, is_named = value.get("type"), value.get("localhostProfile") is not None
+    if kind == "Localhost" and not is_named:
+        yield (*at, "localhostProfile"), Excused("is missing, which type Localhost needs")
+    elif kind != "Localhost" and is_named:
+        yield (*at, "localhostProfile"), "is for type Localhost alone"
+
+
+_a_profile: Final = object_with({"type": one_of("Localhost", "RuntimeDefault", "Unconfined")}, _profile, needs=["type"])
+_USERS: Final = {"runAsUser": _user, "runAsGroup": _user, "seccompProfile": _a_profile, "appArmorProfile": _a_profile}
+
+
+def _escalation(value: Any, at: Location) -> Iterator[Refusal]:
+    if value.get("allowPrivilegeEscalation") is False and value.get("privileged") is True:
+        yield (*at, "allowPrivilegeEscalation"), "cannot be false while privileged is true"
+
+
+def _mounted(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check how a container mounts its volumes (ValidateVolumeMounts)."""
+    is_privileged = mapping(value.get("securityContext")).get("privileged") is True
+    for index, mount in enumerate(map(mapping, sequence(value.get("volumeMounts")))):
+        place = (*at, "volumeMounts", index)
+        if mount.get("mountPropagation") == "Bidirectional" and not is_privileged:
+            yield (*place, "mountPropagation"), "Bidirectional is for privileged containers alone"
+        if mount.get("subPath") and mount.get("subPathExpr"):
+            yield (*place, "subPathExpr"), "cannot stand beside subPath"
+
+
+def _inside(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check a path within a volume (validateLocalDescendingPath)."""
+    if isinstance(value, str) and (value.startswith("/") or ".." in value.split("/")):
+        yield at, f"{value!r} is not a path within the volume"
+
+
 _CONTAINER_FIELDS: Final[Mapping[str, Check]] = {
     "name": dns_label,
-    "command": list_of(_text),
-    "args": list_of(_text),
+    "command": list_of(plain_text),
+    "args": list_of(plain_text),
     "env": list_of(_env),
+    "envFrom": list_of(_env_from),
     "imagePullPolicy": one_of("Always", "IfNotPresent", "Never"),
     "terminationMessagePolicy": one_of("File", "FallbackToLogsOnError"),
     "ports": list_of(
@@ -433,11 +275,23 @@ _CONTAINER_FIELDS: Final[Mapping[str, Check]] = {
         "name",
     ),
     "resources": _resources,
+    "lifecycle": object_with({"postStart": _hook, "preStop": _hook}),
     "restartPolicy": one_of("Always", "OnFailure", "Never"),
-    "volumeMounts": list_of(object_with({}, needs=["name", "mountPath"]), "mountPath"),
+    "securityContext": object_with(_USERS, _escalation),
+    "volumeMounts": list_of(
+        object_with(
+            {
+                "mountPropagation": one_of("None", "HostToContainer", "Bidirectional"),
+                "subPath": _inside,
+                "subPathExpr": _inside,
+            },
+            needs=["name", "mountPath"],
+        ),
+        "mountPath",
+    ),
     "volumeDevices": list_of(object_with({}, needs=["name", "devicePath"]), "name", "devicePath"),
 }
-_container: Final = object_with({**_CONTAINER_FIELDS, **_PROBES}, needs=["name", "image"])
+_container: Final = object_with({**_CONTAINER_FIELDS, **_PROBES}, _mounted, needs=["name", "image"])
 
 
 def _sidecar(value: Any, at: Location) -> Iterator[Refusal]:
@@ -447,24 +301,24 @@ def _sidecar(value: Any, at: Location) -> Iterator[Refusal]:
                 yield (*at, name), "is not for an init container without restartPolicy: Always"
 
 
-_init_container: Final = object_with(_CONTAINER_FIELDS, _sidecar, needs=["name", "image"])
+_init_container: Final = object_with({**_CONTAINER_FIELDS, **_PROBES}, _sidecar, _mounted, needs=["name", "image"])
 
 
 def _names(spec: Any, at: Location) -> Iterator[Refusal]:
     """Check that containers differ in name, and that they mount volumes that the pod has."""
     before: set[str] = set()
-    volumes = {mapping(volume).get("name") for volume in sequence(spec.get("volumes"))}
+    volumes = {str(mapping(volume).get("name")) for volume in sequence(spec.get("volumes"))}
     for field in ("containers", "initContainers"):
         for index, container in enumerate(sequence(spec.get(field))):
-            name = mapping(container).get("name")
+            name = str(mapping(container).get("name") or "")
             if name and name in before:
                 yield (*at, field, index, "name"), f"{name!r} is there already"
-            before.add(name or "")
+            before.add(name)
             for kind in ("volumeMounts", "volumeDevices"):
                 for position, mount in enumerate(sequence(mapping(container).get(kind))):
                     volume = mapping(mount).get("name")
-                    if volume and volume not in volumes:
-                        yield (*at, field, index, kind, position, "name"), f"the pod has no volume {volume!r}"
+                    if volume and str(volume) not in volumes:
+                        yield (*at, field, index, kind, position, "name"), Excused(f"the pod has no volume {volume!r}")
 
 
 def _host_ports(spec: Any, at: Location) -> Iterator[Refusal]:
@@ -486,28 +340,35 @@ def _host_ports(spec: Any, at: Location) -> Iterator[Refusal]:
 # Volumes and claims: validateVolumeSource, ValidatePersistentVolumeClaimSpec.
 
 
-def _storage(value: Any, at: Location) -> Iterator[Refusal]:
-    amount = mapping(mapping(value.get("resources")).get("requests")).get("storage")
-    place = (*at, "resources", "requests", "storage")
+def storage_amount(amount: Any, at: Location) -> Iterator[Refusal]:
+    """Check the size of a volume."""
     if amount is None:
-        yield place, Excused("is missing")
+        yield at, Excused("is missing")
     elif str(amount).startswith("-") or (re.fullmatch(r"0+\w*", str(amount)) and not amount_of(amount, "storage")):
-        yield place, f"{amount} is not more than zero"
-    modes = sequence(value.get("accessModes"))
+        yield at, f"{amount} is not more than zero"
+
+
+def _claimed(value: Any, at: Location) -> Iterator[Refusal]:
+    amount = mapping(mapping(value.get("resources")).get("requests")).get("storage")
+    yield from storage_amount(amount, (*at, "resources", "requests", "storage"))
+
+
+def _alone(value: Any, at: Location) -> Iterator[Refusal]:
+    modes = sequence(value)
     alone = next((mode for mode in modes if str(mode).endswith("OncePod")), None)
     if alone is not None and len(set(map(str, modes))) > 1:
-        yield (*at, "accessModes"), f"{alone} cannot stand beside others"
+        yield at, f"{alone} cannot stand beside others"
 
 
-_access_mode: Final = like("ReadOnlyMany|ReadWrite(Many|Once(Pod)?)", 20, "an access mode")
+access_modes: Final = all_of(list_of(like("ReadOnlyMany|ReadWrite(Many|Once(Pod)?)", 20, "an access mode")), _alone)
 claim_spec: Final = object_with(
     {
-        "accessModes": list_of(_access_mode),
+        "accessModes": access_modes,
         "selector": label_selector,
         "storageClassName": dns_name,
         "volumeMode": one_of("Block", "Filesystem"),
     },
-    _storage,
+    _claimed,
     needs=["accessModes"],
 )
 
@@ -517,28 +378,82 @@ def _size(value: Any, at: Location) -> Iterator[Refusal]:
         yield at, f"{value} is negative"
 
 
+def _mode(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check the permissions of files: people forget the 0 before an octal number."""
+    if isinstance(value, int) and not 0 <= value <= 0o777:
+        yield at, f"{value} is not from 0 to 511, which is 0777 in octal: is a 0 in front missing?"
+
+
+def _file_path(value: Any, at: Location) -> Iterator[Refusal]:
+    yield from _inside(value, at)
+    if isinstance(value, str) and value.startswith("..") and ".." not in value.split("/"):
+        yield at, f"{value!r} begins with two dots"
+
+
+def driver_name(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check the name of a CSI driver (ValidateCSIDriverName)."""
+    if isinstance(value, str) and (len(value) > 63 or any(dns_name(value.lower(), ()))):
+        yield at, f"{value!r} is not a driver's name: at most 63 letters, digits, dashes and dots"
+
+
+def _without_backsteps(value: Any, at: Location) -> Iterator[Refusal]:
+    if isinstance(value, str) and ".." in value.split("/"):
+        yield at, f"{value!r} must not contain .."
+
+
+def _absolute(value: Any, at: Location) -> Iterator[Refusal]:
+    if isinstance(value, str) and value and not value.startswith("/"):
+        yield at, f"{value!r} does not begin with /"
+
+
+_items: Final = list_of(object_with({"path": _file_path, "mode": _mode}, needs=["key", "path"]))
+_file_field: Final = like(
+    r"metadata\.(name|namespace|uid|labels|annotations)|" + _OF_METADATA,
+    1 << 20,
+    "a field for files, as metadata.labels",
+)
+_downward: Final = list_of(
+    object_with(
+        {
+            "path": _file_path,
+            "mode": _mode,
+            "fieldRef": object_with({"fieldPath": _file_field}, needs=["fieldPath"]),
+            "resourceFieldRef": object_with({"resource": _amount_field}, needs=["containerName", "resource"]),
+        },
+        exclusive(["fieldRef", "resourceFieldRef"], is_needed=True, what="a file"),
+        needs=["path"],
+    )
+)
+_token: Final = object_with({"expirationSeconds": between(600, 1 << 32)}, needs=["path"])
+_PROJECTED: Final[Mapping[str, Check]] = {
+    "secret": object_with({"items": _items}, needs=["name"]),
+    "configMap": object_with({"items": _items}, needs=["name"]),
+    "downwardAPI": object_with({"items": _downward}),
+    "serviceAccountToken": _token,
+}
 _VOLUMES: Final[Mapping[str, Check]] = {
     "awsElasticBlockStore": object_with({}, needs=["volumeID"]),
-    "configMap": object_with({}, needs=["name"]),
-    "csi": object_with({}, needs=["driver"]),
-    "downwardAPI": object_with({}),
+    "configMap": object_with({"defaultMode": _mode, "items": _items}, needs=["name"]),
+    "csi": object_with({"driver": driver_name}, needs=["driver"]),
+    "downwardAPI": object_with({"defaultMode": _mode, "items": _downward}),
     "emptyDir": object_with({"sizeLimit": _size}),
     "ephemeral": object_with({"volumeClaimTemplate": object_with({"spec": claim_spec})}, needs=["volumeClaimTemplate"]),
     "hostPath": object_with(
         {
+            "path": _without_backsteps,
             "type": one_of(
                 "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"
-            )
+            ),
         },
         needs=["path"],
     ),
-    "nfs": object_with({}, needs=["server", "path"]),
+    "nfs": object_with({"path": _absolute}, needs=["server", "path"]),
     "persistentVolumeClaim": object_with({}, needs=["claimName"]),
-    "projected": object_with({}),
-    "secret": object_with({}, needs=["secretName"]),
+    "projected": object_with({"defaultMode": _mode, "sources": list_of(object_with(_PROJECTED))}),
+    "secret": object_with({"defaultMode": _mode, "items": _items}, needs=["secretName"]),
 }
 _volume: Final = object_with(
-    {"name": dns_label, **_VOLUMES}, _exclusive([*_VOLUMES], is_needed=False, what="a volume"), needs=["name"]
+    {"name": dns_label, **_VOLUMES}, exclusive([*_VOLUMES], is_needed=False, what="a volume"), needs=["name"]
 )
 
 # Scheduling: ValidateNodeSelectorTerm, validatePodAffinityTerm, validateTopologySpreadConstraints, ValidateTolerations.
@@ -548,15 +463,15 @@ def _on_field(value: Any, at: Location) -> Iterator[Refusal]:
     """Check a requirement of matchFields, which knows the node's name alone."""
     if value.get("key") != "metadata.name":
         yield (*at, "key"), f"{value.get('key')!r} is not metadata.name"
-    yield from _expression({name: lambda count: count == 1 for name in _SOME}, "they take one value")(value, at)
+    yield from requirement({name: lambda count: count == 1 for name in WITH_VALUES}, "they take one value")(value, at)
 
 
-_node_term: Final = object_with(
+node_term: Final = object_with(
     {
         "matchExpressions": list_of(
             object_with(
-                {"key": qualified_name, "values": list_of(_text)},
-                _expression({**_SOME, **_NONE, **_SINGLE}, f"{_TAKES}, Gt and Lt one"),
+                {"key": qualified_name, "values": list_of(plain_text)},
+                requirement({**WITH_VALUES, **WITHOUT_VALUES, **WITH_ONE_VALUE}, f"{VALUES_TAKEN}, Gt and Lt one"),
                 needs=["key"],
             )
         ),
@@ -564,7 +479,7 @@ _node_term: Final = object_with(
     }
 )
 _required_node_term: Final = object_with(
-    {"matchExpressions": list_of(object_with({"values": list_of(_label_value)}))}, _node_term
+    {"matchExpressions": list_of(object_with({"values": list_of(label_value)}))}, node_term
 )
 
 
@@ -606,7 +521,7 @@ _affinity: Final = object_with(
                 _REQUIRED: object_with(
                     {"nodeSelectorTerms": list_of(_required_node_term)}, needs=["nodeSelectorTerms"]
                 ),
-                _PREFERRED: list_of(object_with({"weight": _weight, "preference": _node_term}, needs=["weight"])),
+                _PREFERRED: list_of(object_with({"weight": _weight, "preference": node_term}, needs=["weight"])),
             }
         ),
         "podAffinity": _between_pods,
@@ -636,9 +551,8 @@ _spreads: Final = all_of(
     list_of(
         object_with(
             {
-                "maxSkew": _positive,
-                "minDomains": _positive,
-                "topologyKey": qualified_name,
+                "maxSkew": positive,
+                "minDomains": positive,
                 "whenUnsatisfiable": one_of("DoNotSchedule", "ScheduleAnyway"),
                 "labelSelector": label_selector,
                 "nodeAffinityPolicy": _HONOURS,
@@ -665,7 +579,7 @@ def _tolerates(value: Any, at: Location) -> Iterator[Refusal]:
     if operator in ("Gt", "Lt") and not re.fullmatch(r"0|-?[1-9][0-9]*", str(content)):
         yield (*at, "value"), f"{content!r} is not a whole number"
     if operator == "Equal":
-        yield from _label_value(content, (*at, "value"))
+        yield from label_value(content, (*at, "value"))
 
 
 toleration_list: Final = list_of(
@@ -674,7 +588,7 @@ toleration_list: Final = list_of(
             "key": lambda key, at: qualified_name(key, at) if key else iter(()),
             "operator": one_of("Equal", "Exists", "Gt", "Lt"),
             "effect": one_of("NoSchedule", "PreferNoSchedule", "NoExecute"),
-            "value": _text,
+            "value": plain_text,
         },
         _tolerates,
     )
@@ -690,29 +604,119 @@ def _has_containers(spec: Any, at: Location) -> Iterator[Refusal]:
         yield (*at, "ephemeralContainers"), "can be added to a pod that runs alone"
 
 
+def _address(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check an IP address; zeros in front of its numbers are read as a decimal number's."""
+    if isinstance(value, str):
+        try:
+            ip_address(re.sub(r"(?<![0-9a-fA-F:])0+(?=[0-9])", "", value))
+        except ValueError:
+            yield at, f"{value!r} is not an IP address"
+
+
+_DNS_SEARCH: Final = r"\.|([a-z0-9_]([-a-z0-9_]*[a-z0-9_])?)(\.[a-z0-9_]([-a-z0-9_]*[a-z0-9_])?)*\.?"
+_NAMESERVERS_MAX: Final = 3
+_SEARCHES_MAX: Final = 32
+
+
+def _few(most: int) -> Check:
+    """Return a check that a list has this many entries at most."""
+
+    def check(value: Any, at: Location) -> Iterator[Refusal]:
+        if len(sequence(value)) > most:
+            yield at, f"has {len(value)} entries; {most} are allowed"
+
+    return check
+
+
+_dns_config: Final = object_with(
+    {
+        "nameservers": all_of(list_of(_address), _few(_NAMESERVERS_MAX)),
+        "searches": all_of(list_of(like(_DNS_SEARCH, 254, "a domain to search")), _few(_SEARCHES_MAX)),
+        "options": list_of(_named),
+    }
+)
+
+
+def _resolves(spec: Any, at: Location) -> Iterator[Refusal]:
+    if spec.get("dnsPolicy") == "None" and not mapping(spec.get("dnsConfig")).get("nameservers"):
+        yield (*at, "dnsConfig", "nameservers"), Excused("is missing, which dnsPolicy: None needs")
+
+
+_HOST_SYSCTLS: Final = (
+    ("hostNetwork", ("net.",)),
+    ("hostIPC", ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")),
+)
+
+
+def _shares_host(spec: Any, at: Location) -> Iterator[Refusal]:
+    """Check what does not go with the node's own namespaces (ValidateHostSysctl, validateShareProcessNamespace)."""
+    if spec.get("hostPID") is True and spec.get("shareProcessNamespace") is True:
+        yield (*at, "shareProcessNamespace"), "cannot be true while hostPID is true"
+    for index, sysctl in enumerate(map(mapping, sequence(mapping(spec.get("securityContext")).get("sysctls")))):
+        name = str(sysctl.get("name")).replace("/", ".")
+        for field, prefixes in _HOST_SYSCTLS:
+            if spec.get(field) is True and name.startswith(prefixes):
+                yield (
+                    (*at, "securityContext", "sysctls", index, "name"),
+                    f"{name} is the node's own while {field} is true",
+                )
+
+
+_GRACE_SECONDS: Final = 30
+
+
+def _sleeps(spec: Any, at: Location) -> Iterator[Refusal]:
+    """Check that a hook does not sleep longer than the pod may take to end (validateSleepAction)."""
+    written = spec.get("terminationGracePeriodSeconds")
+    grace = _GRACE_SECONDS if written is None else written
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(map(mapping, sequence(spec.get(field)))):
+            for hook in ("postStart", "preStop"):
+                seconds = mapping(mapping(mapping(container.get("lifecycle")).get(hook)).get("sleep")).get("seconds")
+                if isinstance(seconds, int) and isinstance(grace, int) and seconds > grace:
+                    place = (*at, field, index, "lifecycle", hook, "sleep", "seconds")
+                    yield place, f"{seconds} is more than terminationGracePeriodSeconds, {grace}"
+
+
+_sysctl_name: Final = like(
+    r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?", 253, "a sysctl's name"
+)
+_pod_security: Final = object_with(
+    {
+        **_USERS,
+        "fsGroup": _user,
+        "supplementalGroups": list_of(_user),
+        "fsGroupChangePolicy": one_of("OnRootMismatch", "Always"),
+        "sysctls": list_of(object_with({"name": _sysctl_name}, needs=["name"]), "name"),
+    }
+)
 _SPEC_FIELDS: Final[Mapping[str, Check]] = {
-    "activeDeadlineSeconds": _positive,
+    "activeDeadlineSeconds": positive,
     "affinity": _affinity,
     "containers": list_of(_container),
+    "dnsConfig": _dns_config,
     "dnsPolicy": one_of("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+    "hostAliases": list_of(object_with({"ip": _address, "hostnames": list_of(dns_name)}, needs=["ip"])),
     "hostname": dns_label,
     "initContainers": list_of(_init_container),
     "nodeSelector": label_map,
     "overhead": amounts,
     "preemptionPolicy": one_of("Never", "PreemptLowerPriority"),
     "priorityClassName": dns_name,
-    "readinessGates": list_of(object_with({"conditionType": qualified_name})),
+    "readinessGates": list_of(object_with({"conditionType": qualified_name}, needs=["conditionType"])),
     "resources": object_with({"limits": amounts, "requests": amounts}),
     "restartPolicy": one_of("Always", "OnFailure", "Never"),
     "runtimeClassName": dns_name,
     "schedulingGates": list_of(object_with({"name": qualified_name}, needs=["name"]), "name"),
+    "securityContext": _pod_security,
     "serviceAccountName": dns_name,
     "subdomain": dns_label,
     "tolerations": toleration_list,
     "topologySpreadConstraints": _spreads,
     "volumes": list_of(_volume, "name"),
 }
-pod_spec: Final = once_for_equal(object_with(_SPEC_FIELDS, _has_containers, _of_pod, _names, _host_ports))
+_OF_WHOLE_SPECS: Final = (_has_containers, _of_pod, _names, _host_ports, _resolves, _shares_host, _sleeps)
+pod_spec: Final = once_for_equal(object_with(_SPEC_FIELDS, *_OF_WHOLE_SPECS))
 
 
 def _spec_of(check: Check) -> Check:
@@ -721,21 +725,3 @@ def _spec_of(check: Check) -> Check:
 
 
 POD: Final = object_with({"metadata": metadata_with(dns_name)}, _spec_of(pod_spec))
-
-
-def refusals(obj: Mapping[str, Any], check: Check = POD) -> Iterator[tuple[str, str]]:
-    """Yield the path of each field for which an API server would refuse an object, and why; the first of each field."""
-    before: set[str] = set()
-    for location, message in check(obj, ()) if not _is_stored(obj) else ():
-        field = path_of(location)
-        if field not in before:
-            before.add(field)
-            yield field, message
-
-
-def _is_stored(obj: Mapping[str, Any]) -> bool:
-    """Whether an API server has stored the object: it alone writes these fields. A pod with a node was stored before."""
-    metadata, spec = mapping(obj.get("metadata")), mapping(obj.get("spec"))
-    return any(metadata.get(name) for name in ("uid", "resourceVersion")) or bool(
-        spec.get("nodeName") or obj.get("status")
-    )

@@ -6,15 +6,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cli.manifests.refusals import (
+from cli.manifests.checks import (
     DNS_LABEL,
+    WITH_VALUES,
     Check,
     Excused,
     Refusal,
     all_of,
-    claim_spec,
     dns_label,
     dns_name,
+    exclusive,
     label_selector,
     like,
     list_of,
@@ -23,11 +24,14 @@ from cli.manifests.refusals import (
     not_negative_seconds,
     object_with,
     one_of,
-    pod_spec,
+    qualified_name,
+    requirement,
     template_metadata,
 )
+from cli.manifests.refusals import claim_spec, pod_spec
 from core.api.objects import mapping, sequence
 from core.api.status import Location
+from core.errors import InvalidInputError
 
 # pkg/apis/apps/validation, pkg/apis/batch/validation.
 
@@ -46,8 +50,12 @@ def _template_with(restarts: Sequence[str], *, is_job: bool = False) -> Check:
         if not is_job and spec.get("activeDeadlineSeconds") is not None:
             yield (*at, "activeDeadlineSeconds"), "is for Pods and Jobs alone"
 
+    def has_pods(template: Any, at: Location) -> Iterator[Refusal]:
+        if template.get("spec") is None:
+            yield (*at, "spec"), Excused("is missing")
+
     return object_with(
-        {"metadata": template_metadata, "spec": lambda spec, at: all_of(pod_spec, policy)(mapping(spec), at)}
+        {"metadata": template_metadata, "spec": lambda spec, at: all_of(pod_spec, policy)(mapping(spec), at)}, has_pods
     )
 
 
@@ -58,7 +66,7 @@ def _share(value: Any, at: Location) -> Iterator[Refusal]:
     yield from not_negative(value, at)
 
 
-def _share_of_all(value: Any, at: Location) -> Iterator[Refusal]:
+def share_of_all(value: Any, at: Location) -> Iterator[Refusal]:
     """Check a number of pods or a percentage up to 100% (IsNotMoreThan100Percent)."""
     yield from _share(value, at)
     if isinstance(value, str) and re.fullmatch("[0-9]+%", value) and int(value[:-1]) > 100:
@@ -87,13 +95,13 @@ def _selects(value: Any, at: Location) -> Iterator[Refusal]:
     yield from _matching(selector, own_labels, (*at, "selector"))
 
 
-def _workload(fields: Mapping[str, Check], *whole: Check, name: Check = dns_name) -> Check:
+def _workload(fields: Mapping[str, Check], *spec_checks: Check, name: Check = dns_name) -> Check:
     counts = dict.fromkeys(
         ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"), not_negative
     )
     parts = {"selector": label_selector, "template": _template_with(["Always"]), **counts, **fields}
     return object_with(
-        {"metadata": metadata_with(name), "spec": object_with(parts, _selects, *whole, needs=["template"])},
+        {"metadata": metadata_with(name), "spec": object_with(parts, _selects, *spec_checks, needs=["template"])},
         needs=["spec"],
     )
 
@@ -117,21 +125,27 @@ def _rolls(value: Any, at: Location) -> Iterator[Refusal]:
 
 def _claimed(value: Any, at: Location) -> Iterator[Refusal]:
     """Check the template of a StatefulSet, whose claim templates are volumes of its pods."""
-    claims = [{"name": _name_of(claim), "emptyDir": {}} for claim in sequence(value.get("volumeClaimTemplates"))]
+    names = {str(_name_of(claim)) for claim in sequence(value.get("volumeClaimTemplates"))}
+    claims = [{"name": name, "emptyDir": {}} for name in sorted(names)]
     template = mapping(value.get("template"))
     spec = mapping(template.get("spec"))
-    names = {claim["name"] for claim in claims}
-    volumes = [volume for volume in sequence(spec.get("volumes")) if mapping(volume).get("name") not in names]
+    volumes = [volume for volume in sequence(spec.get("volumes")) if str(mapping(volume).get("name")) not in names]
     parts = {key: part for key, part in spec.items() if key not in ("subdomain", "hostname")}
-    whole = {**template, "spec": {**parts, "volumes": [*volumes, *claims]}} if claims else template
-    yield from _template_with(["Always"])(whole, (*at, "template"))
+    mounted = {**template, "spec": {**parts, "volumes": [*volumes, *claims]}} if claims else template
+    yield from _template_with(["Always"])(mounted, (*at, "template"))
 
 
 def _name_of(obj: object) -> Any:
     return mapping(mapping(obj).get("metadata")).get("name")
 
 
-_rolling_update: Final = object_with({"maxUnavailable": _share_of_all, "maxSurge": _share})
+def _on_delete(value: Any, at: Location) -> Iterator[Refusal]:
+    if value.get("type") == "OnDelete" and value.get("rollingUpdate") is not None:
+        yield (*at, "rollingUpdate"), "is not for type OnDelete"
+
+
+_kept: Final = one_of("Retain", "Delete")
+_rolling_update: Final = object_with({"maxUnavailable": share_of_all, "maxSurge": _share})
 _deployment: Final = _workload(
     {"strategy": object_with({"type": one_of("Recreate", "RollingUpdate"), "rollingUpdate": _rolling_update})}, _rolls
 )
@@ -139,7 +153,14 @@ _stateful_set: Final = _workload(
     {
         "template": lambda _, __: iter(()),
         "podManagementPolicy": one_of("OrderedReady", "Parallel"),
-        "updateStrategy": object_with({"type": one_of("OnDelete", "RollingUpdate", "Recreate")}),
+        "updateStrategy": object_with(
+            {
+                "type": one_of("OnDelete", "RollingUpdate", "Recreate"),
+                "rollingUpdate": object_with({"partition": not_negative}),
+            },
+            _on_delete,
+        ),
+        "persistentVolumeClaimRetentionPolicy": object_with(dict.fromkeys(("whenDeleted", "whenScaled"), _kept)),
         "ordinals": object_with({"start": not_negative}),
         "volumeClaimTemplates": list_of(object_with({"metadata": template_metadata, "spec": claim_spec})),
     },
@@ -178,6 +199,17 @@ def _indexed(value: Any, at: Location) -> Iterator[Refusal]:
             yield (*at, name), "is for completionMode: Indexed"
 
 
+_failure_rule: Final = object_with(
+    {
+        "action": one_of("FailJob", "FailIndex", "Ignore", "Count"),
+        "onExitCodes": object_with({}, requirement(WITH_VALUES, "they take at least one")),
+        "onPodConditions": list_of(object_with({"type": qualified_name}, needs=["type"])),
+    },
+    exclusive(["onExitCodes", "onPodConditions"], is_needed=True, what="a rule"),
+    needs=["action"],
+)
+
+
 def _fails(value: Any, at: Location) -> Iterator[Refusal]:
     policy = mapping(mapping(value.get("template")).get("spec")).get("restartPolicy")
     if value.get("podFailurePolicy") is not None and policy == "OnFailure":
@@ -193,6 +225,8 @@ _job_spec: Final = object_with(
         **dict.fromkeys(_JOB_COUNTS, not_negative),
         "activeDeadlineSeconds": not_negative_seconds,
         "completionMode": one_of("NonIndexed", "Indexed"),
+        "podFailurePolicy": object_with({"rules": list_of(_failure_rule)}),
+        "podReplacementPolicy": one_of("TerminatingOrFailed", "Failed"),
         "template": _template_with(["OnFailure", "Never"], is_job=True),
     },
     _indexed,
@@ -201,10 +235,35 @@ _job_spec: Final = object_with(
 )
 
 
-def _scheduled(value: Any, at: Location) -> Iterator[Refusal]:
-    schedule = value.get("schedule")
-    if isinstance(schedule, str) and "TZ" in schedule:
-        yield (*at, "schedule"), "cannot name a time zone: timeZone does"
+def _schedule(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check when a CronJob runs (validateScheduleFormat)."""
+    if not isinstance(value, str) or not value:
+        return
+    if "TZ" in value:
+        yield at, "cannot name a time zone: timeZone does"
+    elif not re.fullmatch(rf"@every ({_SPAN})+", value):
+        from core.cron import Schedule  # few inputs have CronJobs
+
+        try:
+            Schedule.read(value)
+        except InvalidInputError as error:
+            yield at, str(error)
+
+
+_SPAN: Final = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)"
+_NEWEST_ZONE: Final = "America/Coyhaique"
+"""Who knows this zone knows all older ones."""
+
+
+def _time_zone(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check the name of a time zone (validateTimeZone), where the zones are known here."""
+    if not isinstance(value, str):
+        return
+    from zoneinfo import available_timezones
+
+    known_zones = available_timezones()
+    if not value or value.lower() == "local" or (_NEWEST_ZONE in known_zones and value not in known_zones):
+        yield at, f"{value!r} is no time zone: they are called as Europe/Berlin or Etc/UTC"
 
 
 _cron_job: Final = object_with(
@@ -214,17 +273,38 @@ _cron_job: Final = object_with(
             {
                 "startingDeadlineSeconds": not_negative_seconds,
                 **dict.fromkeys(("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), not_negative),
+                "schedule": _schedule,
+                "timeZone": _time_zone,
                 "concurrencyPolicy": one_of("Allow", "Forbid", "Replace"),
                 "jobTemplate": object_with({"metadata": template_metadata, "spec": _job_spec}, needs=["spec"]),
             },
-            _scheduled,
             needs=["schedule", "jobTemplate"],
         ),
     },
     needs=["spec"],
 )
 
-_only_template: Final = object_with({"spec": object_with({"template": _template_with(["Always"])}, needs=["template"])})
+
+def _replicated(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check the selector of a ReplicationController, which is the template's labels where it is missing."""
+    own_labels = mapping(mapping(mapping(value.get("template")).get("metadata")).get("labels"))
+    if not value.get("selector") and not own_labels:
+        yield (*at, "selector"), Excused("is missing, and the template has no labels")
+    for key, content in mapping(value.get("selector")).items():
+        if own_labels.get(key) != content:
+            yield (*at, "selector", key), "does not match the labels of the template"
+
+
+_controller: Final = object_with(
+    {
+        "metadata": metadata_with(dns_name),
+        "spec": object_with(
+            {"template": _template_with(["Always"]), "replicas": not_negative, "minReadySeconds": not_negative},
+            _replicated,
+            needs=["template"],
+        ),
+    }
+)
 
 CHECKS: Final[Mapping[tuple[str, str], Check]] = {
     ("apps/v1", "Deployment"): _deployment,
@@ -233,6 +313,6 @@ CHECKS: Final[Mapping[tuple[str, str], Check]] = {
     ("apps/v1", "DaemonSet"): _daemon_set,
     ("batch/v1", "Job"): object_with({"metadata": metadata_with(dns_name), "spec": _job_spec}, needs=["spec"]),
     ("batch/v1", "CronJob"): _cron_job,
-    ("v1", "ReplicationController"): _only_template,
+    ("v1", "ReplicationController"): _controller,
     ("v1", "PodTemplate"): object_with({"template": _template_with(["Always", "OnFailure", "Never"], is_job=True)}),
 }

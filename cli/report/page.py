@@ -126,13 +126,13 @@ def _kind_and_text(event: str, fields: Mapping[str, Any], replicas: dict[str, ob
     if event == "objectDeleted":
         return "step", f"deleted {named}"
     count = mapping(mapping(fields.get("object")).get("spec")).get("replicas")
-    known, before = named in replicas, replicas.get(named)
+    is_known, before = named in replicas, replicas.get(named)
     replicas[named] = count
     if count is None:
         return "step", named
     return (
         "step",
-        f"{fields['name']} {before} to {count}" if known and before != count else f"{fields['name']}: {count}",
+        f"{fields['name']} {before} to {count}" if is_known and before != count else f"{fields['name']}: {count}",
     )
 
 
@@ -216,7 +216,7 @@ class PageContent(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Comparison | None = None
 
 
-def page_data(content: PageContent, lines: series.Series, found: Sequence[NodeLifetime]) -> str:
+def page_data(content: PageContent, lines: series.Series, lifetimes: Sequence[NodeLifetime]) -> str:
     """Return the data of the charts, and of the nodes that fit."""
     end = content.events[-1][0]
     data: dict[str, Any] = {
@@ -229,7 +229,7 @@ def page_data(content: PageContent, lines: series.Series, found: Sequence[NodeLi
         "kept": [round(value, 4) for value in lines.kept],
         "spent": [round(value, 3) for value in lines.spent],
         "bands": [_band(band) for band in bands(content.events)],
-        "lives": [_life(life, end) for life in found[:NODES_MAX]],
+        "lives": [_life(life, end) for life in lifetimes[:NODES_MAX]],
     }
     if content.comparison is not None:
         data["karpenter"] = sampled(content.comparison.karpenter, lines.times)
@@ -488,9 +488,9 @@ def _unplaced(content: PageContent) -> str:
             waiting.pop(fields["pod"], None)
     if not waiting:
         return ""
-    said = {str(d["subject"]): d for d in content.decisions if d["kind"] == "unschedulable"}
+    decision_by_pod = {str(d["subject"]): d for d in content.decisions if d["kind"] == "unschedulable"}
     rows = "".join(
-        f"<tr><td>{escape(pod)}</td><td>{since:%a %H:%M}</td><td>{_nearest(said.get(pod, {}))}</td></tr>"
+        f"<tr><td>{escape(pod)}</td><td>{since:%a %H:%M}</td><td>{_nearest(decision_by_pod.get(pod, {}))}</td></tr>"
         for pod, since in list(waiting.items())[:PODS_NAMED_MAX]
     )
     more = f"<p>And {len(waiting) - PODS_NAMED_MAX} more.</p>" if len(waiting) > PODS_NAMED_MAX else ""

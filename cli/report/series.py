@@ -271,9 +271,11 @@ def _launch(batch: Sequence[NodeLifetime]) -> Chain:
     types = ", ".join(f"{life.instance_type} {life.capacity_type}" for life in batch)
     links = [(first.launched, "launched", types)]
     for word, moments in (("joined", [life.joined for life in batch]), ("ready", [life.ready for life in batch])):
-        known = [moment for moment in moments if moment is not None]
-        if known:
-            links.append((max(known), word, f"{(max(known) - first.launched).total_seconds():.0f} s after the launch"))
+        reached = [moment for moment in moments if moment is not None]
+        if reached:
+            links.append(
+                (max(reached), word, f"{(max(reached) - first.launched).total_seconds():.0f} s after the launch")
+            )
     pods = len({pod for life in batch for pod in life.pods})
     hourly = sum(life.price for life in batch)
     of = first.pool or "no NodePool"
@@ -330,8 +332,8 @@ def _other(decision: Decision) -> Chain:
     )
 
 
-def _names(found: Sequence[NodeLifetime]) -> str:
-    return ", ".join(life.name for life in found)
+def _names(lifetimes: Sequence[NodeLifetime]) -> str:
+    return ", ".join(life.name for life in lifetimes)
 
 
 def _command_in(claim: str) -> str:

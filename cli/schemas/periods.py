@@ -591,13 +591,13 @@ def schema(command: str) -> dict[str, Any]:
     }
 
 
-def _with_clean_descriptions(found: Any) -> Any:
+def _with_clean_descriptions(schema: Any) -> Any:
     """The same without the indentation of docstrings, which Python keeps up to 3.12."""
-    if isinstance(found, list):
-        return [_with_clean_descriptions(part) for part in found]
-    if not isinstance(found, dict):
-        return found
-    cleaned = {key: _with_clean_descriptions(part) for key, part in found.items()}
+    if isinstance(schema, list):
+        return [_with_clean_descriptions(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    cleaned = {key: _with_clean_descriptions(part) for key, part in schema.items()}
     if isinstance(text := cleaned.get("description"), str):
         cleaned["description"] = inspect.cleandoc(text)
     return cleaned

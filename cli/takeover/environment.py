@@ -209,15 +209,15 @@ _OURS: Final = "ours"
 
 def adoption_table(document: JsonObject, *, shows_all: bool = False) -> str:
     """Format the nodes that can be adopted, those that cannot and why, and the next steps."""
-    said = [_reasons(document, shows_all=shows_all), _next_of_adoption(document)]
-    parts = [_rows(document, shows_all=shows_all), *(output.wrapped(part) for part in said)]
+    paragraphs = [_reasons(document, shows_all=shows_all), _next_of_adoption(document)]
+    parts = [_rows(document, shows_all=shows_all), *(output.wrapped(part) for part in paragraphs)]
     return "\n\n".join(part for part in parts if part)
 
 
 def release_table(document: JsonObject, *, shows_all: bool = False) -> str:
     """Format the nodes that can be released, those that cannot and why, and the next steps."""
-    said = [_reasons(document, shows_all=shows_all), _next_of_release(document)]
-    parts = [_rows(document, shows_all=shows_all), *(output.wrapped(part) for part in said)]
+    paragraphs = [_reasons(document, shows_all=shows_all), _next_of_release(document)]
+    parts = [_rows(document, shows_all=shows_all), *(output.wrapped(part) for part in paragraphs)]
     return "\n\n".join(part for part in parts if part)
 
 

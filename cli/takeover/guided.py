@@ -86,8 +86,8 @@ class Switching(ABC):
             InputError: If the cluster or the installation cannot be read: nothing was changed.
         """
         with reporting_port_errors(self.environment.cluster):
-            problems, said = self.planned()
-        self._note("plan", BLOCKED if problems else DONE, "; ".join(problems) or said)
+            problems, summary = self.planned()
+        self._note("plan", BLOCKED if problems else DONE, "; ".join(problems) or summary)
         due = self.acts()
         if problems or not self.options.is_acting:
             for name, says, _ in due:
@@ -118,8 +118,8 @@ class Switching(ABC):
         """Return Karpenter's Deployments by NAMESPACE/NAME. Raises PortError."""
         wanted = self.options.deployment
         items = self.environment.kubernetes.list(resources.DEPLOYMENTS, labels="" if wanted else NAME_LABEL).items
-        named = {f"{each.metadata.namespace}/{each.metadata.name}": each for each in items}
-        return {name: each for name, each in sorted(named.items()) if not wanted or name == wanted}
+        named = {f"{deployment.metadata.namespace}/{deployment.metadata.name}": deployment for deployment in items}
+        return {name: deployment for name, deployment in sorted(named.items()) if not wanted or name == wanted}
 
     def which_deployment(self, *, is_needed: bool) -> list[str]:
         """Return what is wrong with the choice of Karpenter's Deployment."""
@@ -185,8 +185,8 @@ class Switching(ABC):
 
     def _undo(self, failed: str) -> None:
         try:
-            if said := self.undone(failed):
-                self._note("undo", UNDONE, said)
+            if summary := self.undone(failed):
+                self._note("undo", UNDONE, summary)
         except PortError as error:
             self._note("undo", FAILED, f"{error}: run this again, or do it by hand")
 
@@ -231,8 +231,8 @@ class FromKarpenter(Switching):
                 "says why; --leave-refused switches without them"
             )
         drifted = sum(bool(item["drift"]) for item in self.items)
-        said = f"{counted(states['adoptable'] + states['begun'], 'node')} to adopt, {drifted} of them drifted"
-        return problems, f"{said}, {states['ours']} ours already, {states['refused']} left to Karpenter"
+        summary = f"{counted(states['adoptable'] + states['begun'], 'node')} to adopt, {drifted} of them drifted"
+        return problems, f"{summary}, {states['ours']} ours already, {states['refused']} left to Karpenter"
 
     def acts(self) -> Sequence[tuple[str, str, Callable[[], str]]]:
         """Return freeze, hand over, start and verify."""
@@ -336,12 +336,12 @@ class BackToKarpenter(Switching):
         return self.transfer(release, "released")
 
     def _start(self) -> str:
-        said = self.start_karpenter()
-        if not said:
+        summary = self.start_karpenter()
+        if not summary:
             return "no Deployment of Karpenter's was found: install it now"
         if not self.wait_until(self.environment.karpenter_runs):
-            raise StepFailedError(f"{said}, but Karpenter holds no Lease yet: look at its pods and logs")
-        return f"{said} and holds its Lease"
+            raise StepFailedError(f"{summary}, but Karpenter holds no Lease yet: look at its pods and logs")
+        return f"{summary} and holds its Lease"
 
     def _verify(self) -> str:
         document, _ = release(self.environment, is_acting=False)

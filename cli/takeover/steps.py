@@ -142,14 +142,14 @@ class _Observation:
 
     def without_node_claim(self) -> Iterator[AdoptionCandidate]:
         """Yield Karpenter's instances and Nodes that no NodeClaim names."""
-        known = {_instance_id(obj) for obj in self._objects.values()}
-        known |= {record.instance_id for record in self._view.claims.values()}
+        claimed_ids = {_instance_id(obj) for obj in self._objects.values()}
+        claimed_ids |= {record.instance_id for record in self._view.claims.values()}
         for name, instance in self._instances.items():
-            if name not in known and is_karpenters(instance.tags):
+            if name not in claimed_ids and is_karpenters(instance.tags):
                 yield self._lost_instance(instance)
         for node in self._view.snapshot.nodes:
             instance_id = node.provider_id.rpartition("/")[2]
-            is_known = instance_id in known or instance_id in self._instances or labels.CLAIM in node.annotations
+            is_known = instance_id in claimed_ids or instance_id in self._instances or labels.CLAIM in node.annotations
             if not is_known and is_karpenters(node.labels):
                 yield _lost_node(node)
 
@@ -164,31 +164,31 @@ class _Observation:
             instance=instance,
         )
 
-    def _judged(self, found: LaunchedClaim, instance: Instance | None) -> AdoptionCandidate:
-        claim = found.node_claim
-        state, objection = adoption_state(found, self._owners, self._now)
+    def _judged(self, launched: LaunchedClaim, instance: Instance | None) -> AdoptionCandidate:
+        claim = launched.node_claim
+        state, objection = adoption_state(launched, self._owners, self._now)
         record = self._view.claims.get(claim.name)
         if state is AdoptionState.ADOPTABLE and instance is not None:
-            record = self._record(found, instance)
+            record = self._record(launched, instance)
         return AdoptionCandidate(
             subject=f"NodeClaim/{claim.name}",
             state=state,
             objection=objection,
             node_claim=claim.name,
-            node=found.node.name if found.node is not None else claim.node_name,
+            node=launched.node.name if launched.node is not None else claim.node_name,
             node_pool=claim.node_pool,
             instance=instance,
             record=record if objection is None else None,
             drift=self._drifted(record) if state is AdoptionState.ADOPTABLE and record is not None else "",
         )
 
-    def _record(self, found: LaunchedClaim, instance: Instance) -> ClaimRecord:
-        claim = found.node_claim
+    def _record(self, launched: LaunchedClaim, instance: Instance) -> ClaimRecord:
+        claim = launched.node_claim
         assert claim.node_class is not None  # noqa: S101 - an adoptable NodeClaim names its class
         pool, node_class = self._owners.pools[claim.node_pool], self._owners.node_classes[claim.node_class.name]
         plan = adopted_plan(claim, pool, node_class)
         machine = machine_of(instance, plan, self._catalogue)
-        return adopted(claim, plan, machine, found.node, self._now)
+        return adopted(claim, plan, machine, launched.node, self._now)
 
     def _drifted(self, record: ClaimRecord) -> str:
         pools = {pool.name: pool for pool in self._view.snapshot.node_pools}
@@ -210,8 +210,10 @@ def _pool_as_written(pool: NodePool, view: ClusterState) -> NodePool:
     return msgspec.structs.replace(pool, own_annotations=status.annotations_of(view.node_pools[pool.name]))
 
 
-def _class_as_written(found: NodeClass, view: ClusterState) -> NodeClass:
-    return msgspec.structs.replace(found, own_annotations=status.annotations_of(view.node_classes[found.name]))
+def _class_as_written(node_class: NodeClass, view: ClusterState) -> NodeClass:
+    return msgspec.structs.replace(
+        node_class, own_annotations=status.annotations_of(view.node_classes[node_class.name])
+    )
 
 
 def _kept_classes(
@@ -404,25 +406,25 @@ class Releaser:
                 if key in mapping(metadata.get("annotations")):
                     environment.kubernetes.patch(resource, metadata["name"], {"metadata": {"annotations": {key: None}}})
 
-    def release(self, found: Releasable) -> None:
+    def release(self, releasable: Releasable) -> None:
         """Release one claim: its NodeClaim first, without which Karpenter terminates the instance, and its row last.
 
         Raises:
             PortError: If a part failed; the next run continues from there.
         """
-        environment, owned = self._environment, found.owned
-        invariant(owned is not None, f"{found.subject} is not to be released")
+        environment, owned = self._environment, releasable.owned
+        invariant(owned is not None, f"{releasable.subject} is not to be released")
         assert owned is not None  # noqa: S101 - tells the type checker what the line above ensures
         record = owned.record
         if record.machine is None:
             self._give_up(record)
             return
-        uid = self._write_node_claim(owned, found.drift)
+        uid = self._write_node_claim(owned, releasable.drift)
         if owned.node is not None:
             environment.patch(resources.NODES, owned.node.name, lambda node: _node_patch(node, (record.name, uid)))
-        if found.instance is not None:
-            environment.tag(found.instance, takeover.karpenters_tags(record, environment.cluster))
-            environment.untag(found.instance, takeover.OURS_ALONE)
+        if releasable.instance is not None:
+            environment.tag(releasable.instance, takeover.karpenters_tags(record, environment.cluster))
+            environment.untag(releasable.instance, takeover.OURS_ALONE)
         environment.stores.claims.forget(record)
 
     def _write_node_claim(self, owned: OwnedClaim, drift: str) -> str:
@@ -555,36 +557,40 @@ def release_document(cluster: str, survey: ReleaseSurvey, hindrances: Sequence[s
     }
 
 
-def _candidate(found: AdoptionCandidate) -> JsonObject:
-    instance = found.instance
+def _candidate(candidate: AdoptionCandidate) -> JsonObject:
+    instance = candidate.instance
     return {
-        "subject": found.subject,
-        "state": str(found.state),
-        "nodeClaim": found.node_claim,
-        "node": found.node,
+        "subject": candidate.subject,
+        "state": str(candidate.state),
+        "nodeClaim": candidate.node_claim,
+        "node": candidate.node,
         "instance": instance.instance_id if instance is not None else "",
         "instanceType": instance.instance_type if instance is not None else "",
-        "nodePool": found.node_pool,
-        "reason": str(found.objection.reason) if found.objection is not None else "",
-        "message": f"{found.objection.message}. {found.objection.reason.advice}" if found.objection is not None else "",
-        "drift": found.drift,
+        "nodePool": candidate.node_pool,
+        "reason": str(candidate.objection.reason) if candidate.objection is not None else "",
+        "message": f"{candidate.objection.message}. {candidate.objection.reason.advice}"
+        if candidate.objection is not None
+        else "",
+        "drift": candidate.drift,
     }
 
 
-def _releasable(found: Releasable) -> JsonObject:
-    record, instance = found.owned.record if found.owned is not None else None, found.instance
-    node = found.owned.node if found.owned is not None else None
+def _releasable(releasable: Releasable) -> JsonObject:
+    record, instance = releasable.owned.record if releasable.owned is not None else None, releasable.instance
+    node = releasable.owned.node if releasable.owned is not None else None
     return {
-        "subject": found.subject,
-        "state": RELEASABLE if found.objection is None else KEPT,
+        "subject": releasable.subject,
+        "state": RELEASABLE if releasable.objection is None else KEPT,
         "nodeClaim": record.name if record is not None else "",
         "node": node.name if node is not None else "",
         "instance": instance.instance_id if instance is not None else "",
         "instanceType": instance.instance_type if instance is not None else "",
         "nodePool": record.plan.node_pool if record is not None else "",
-        "reason": str(found.objection.reason) if found.objection is not None else "",
-        "message": f"{found.objection.message}. {found.objection.reason.advice}" if found.objection is not None else "",
-        "drift": found.drift,
+        "reason": str(releasable.objection.reason) if releasable.objection is not None else "",
+        "message": f"{releasable.objection.message}. {releasable.objection.reason.advice}"
+        if releasable.objection is not None
+        else "",
+        "drift": releasable.drift,
     }
 
 

@@ -84,7 +84,7 @@ def _rendered(parts: list[tuple[str, bool]], document: Any) -> tuple[str, list[t
 
 def _values(expression: str, document: Any) -> str:
     if expression.startswith('"') and expression.endswith('"'):
-        return re.sub(r"\\.", lambda found: _ESCAPES.get(found.group(), found.group()), expression[1:-1])
+        return re.sub(r"\\.", lambda match: _ESCAPES.get(match.group(), match.group()), expression[1:-1])
     return " ".join(value if isinstance(value, str) else json.dumps(value) for value in _found(expression, document))
 
 

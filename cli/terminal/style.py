@@ -49,8 +49,8 @@ def printable(text: str) -> str:
 
     Only then are our own colours put in: a sequence in a name of others is not obeyed.
     """
-    escaped = _OBEYED_CHARACTER.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    return COLOUR.sub(lambda found: _SEQUENCES[found[1]], escaped)
+    escaped = _OBEYED_CHARACTER.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return COLOUR.sub(lambda match: _SEQUENCES[match[1]], escaped)
 
 
 def is_obeyed(text: str) -> bool:
@@ -88,9 +88,9 @@ def write_stdout(text: str, end: str = "\n") -> None:
         sys.stdout.write(_NOT_ASCII.sub(_escaped, shown))
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     """Escape a character as JSON does, in two halves where it has more than sixteen bits."""
-    halves = found[0].encode("utf-16-be", "surrogatepass").hex()
+    halves = match[0].encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{halves[start : start + 4]}" for start in range(0, len(halves), 4))
 
 

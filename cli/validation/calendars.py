@@ -42,7 +42,7 @@ def calendar_findings(documents: Sequence[Document], now: datetime) -> Iterator[
     for placed in (*calendars, *annotated):
         for _, rule in _rules(placed):
             yield from _of_rule(rule, places[rule.name], now)
-    for _, pool in sorted(pools, key=lambda known: known[1].name):
+    for _, pool in sorted(pools, key=lambda pair: pair[1].name):
         yield from _of_pool(pool, [calendar for _, calendar in calendars], places, now)
 
 

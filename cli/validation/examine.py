@@ -12,7 +12,17 @@ import msgspec
 from cli.manifests.documents import PART, Positions, RepeatedField
 from cli.manifests.inventory import Document, field_in, kind_read, refusals_of, refused_version_of
 from cli.validation.calendars import calendar_findings
-from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest, type_of, unknown_fields
+from cli.validation.formats import (
+    TEMPLATES,
+    Code,
+    Finding,
+    Severity,
+    finding_in,
+    mistyped_values,
+    nearest,
+    type_of,
+    unknown_fields,
+)
 from cli.validation.launches import launch_findings
 from cli.validation.pools import (
     ANY_TIME,
@@ -119,8 +129,13 @@ def template_findings(document: Document) -> Iterator[Finding]:
 
 def refused_fields(document: Document) -> Iterator[Finding]:
     """Return an error for each field for which the API server refuses the object."""
+    mistyped = set()
+    for finding in mistyped_values(document):
+        mistyped.add(finding.field)
+        yield finding
     for field, message in refusals_of(document):
-        yield finding_in(document, Code.INVALID_VALUE, field, message)
+        if field not in mistyped:
+            yield finding_in(document, Code.INVALID_VALUE, field, message)
 
 
 def _odd_amounts(template: Mapping[str, Any]) -> Iterator[Remark]:
@@ -164,19 +179,19 @@ def _idle_spreads(template: Mapping[str, Any]) -> Iterator[Remark]:
 
 
 def _annotations(document: Document, template: Mapping[str, Any], place: Location) -> Iterator[Finding]:
-    found = mapping(mapping(template.get("metadata")).get("annotations"))
+    annotations = mapping(mapping(template.get("metadata")).get("annotations"))
     for former, present in _FORMER_ANNOTATIONS.items():
-        if former in found:
+        if former in annotations:
             field = path_of((*place, "metadata", "annotations", former))
             message = "is of an older version, and is ignored"
             yield finding_in(document, Code.OLD_VERSION, field, message, severity=Severity.WARNING, suggestion=present)
-    for key, problem in unread_values({key: str(value) for key, value in found.items()}):
+    for key, problem in unread_values({key: str(value) for key, value in annotations.items()}):
         field = path_of((*place, "metadata", "annotations", key))
         yield finding_in(document, Code.INVALID_VALUE, field, problem)
     yield from _sizeless_group(document, template, place)
     above = mapping(mapping(document.object.get("metadata")).get("annotations"))
     for key in _OF_PODS_ALONE if place else ():
-        if key in above and key not in found:
+        if key in above and key not in annotations:
             field = path_of(("metadata", "annotations", key))
             meant = path_of((*place, "metadata", "annotations"))
             effect = "protects no pod here" if key == labels.DO_NOT_DISRUPT else "has no effect here"
@@ -227,8 +242,8 @@ def node_findings(document: Document) -> Iterator[Finding]:
         yield finding_in(document, Code.INVALID_VALUE, field, 'is not "true": the node is repaired')
 
 
-def _label(key: str, own: Mapping[str, Any]) -> str:
-    return f"{key}={own[key]}" if key in own else f"no {key}"
+def _label(key: str, own_labels: Mapping[str, Any]) -> str:
+    return f"{key}={own_labels[key]}" if key in own_labels else f"no {key}"
 
 
 # Finds dangling references: a NodePool whose EC2NodeClass is not in the input.
@@ -264,9 +279,11 @@ def repeated_objects(documents: Sequence[Document]) -> Iterator[Finding]:
         if not document.name:
             continue
         group = group_and_version(document.object)[0]
-        known = first.setdefault((document.source, group, document.kind, document.namespace, document.name), document)
-        if known is not document:
-            message = f"is given in document {known.index + 1} already; the last one counts"
+        first_document = first.setdefault(
+            (document.source, group, document.kind, document.namespace, document.name), document
+        )
+        if first_document is not document:
+            message = f"is given in document {first_document.index + 1} already; the last one counts"
             yield finding_in(document, Code.DUPLICATE, "metadata.name", message, severity=Severity.WARNING)
 
 
@@ -339,8 +356,8 @@ def probably_meant(document: Document, field: str) -> str:
 def _known_kind(obj: dict[str, Any]) -> str:
     """Return the version of a known kind, or the kind with a similar spelling."""
     kind = kind_of(obj)
-    versions = [f"{group}/{version}" for group, version, known in MODELS if known == kind]
-    return versions[0] if versions else nearest(kind, (known for _, _, known in MODELS))
+    versions = [f"{group}/{version}" for group, version, known_kind in MODELS if known_kind == kind]
+    return versions[0] if versions else nearest(kind, (known_kind for _, _, known_kind in MODELS))
 
 
 def _location(field: str) -> Location:
@@ -385,8 +402,8 @@ def examine(
     findings = [*map(_repeated_key, repeated)]
     for document in documents:
         own_findings = [*examined.of_one(document)]
-        known = {finding.field for finding in own_findings}
-        own_findings += [finding for finding in of_all.get(id(document), ()) if finding.field not in known]
+        own_fields = {finding.field for finding in own_findings}
+        own_findings += [finding for finding in of_all.get(id(document), ()) if finding.field not in own_fields]
         findings += [_placed(finding, positions) for finding in own_findings]
     order = {source: position for position, source in enumerate(texts)}
     return sorted(findings, key=lambda finding: _place(finding, order))
@@ -422,9 +439,11 @@ def _of_all(
 class _Examination:
     """The checks of every document."""
 
-    def __init__(self, known: KnownValues, catalogue: Catalogue, provided: frozenset[str], is_lenient: bool) -> None:
+    def __init__(
+        self, known_values: KnownValues, catalogue: Catalogue, provided: frozenset[str], is_lenient: bool
+    ) -> None:
         self._catalogue = catalogue
-        self._known = known
+        self._known = known_values
         self._provided = provided
         self._is_lenient = is_lenient
 
@@ -438,13 +457,13 @@ class _Examination:
             yield from _faults(document)
             return
         lost = list(unmatched_values(document, self._known))
-        closer = {one.field.rpartition("[")[0] for one in lost if one.severity is Severity.ERROR}
+        closer = {error.field.rpartition("[")[0] for error in lost if error.severity is Severity.ERROR}
         faults = [_of_placeholder(fault) for fault in _faults(document) if fault.field not in closer]
         yield from faults
         yield from unknown_fields(document, is_lenient=self._is_lenient)
         broken = {fault.field for fault in faults}
         more = [*_bad_schedules(document), *refused_fields(document), *lost, *self._of_labels_and_values(document)]
-        if not any(one.code is Code.MATCHES_NOTHING for one in more):
+        if not any(further.code is Code.MATCHES_NOTHING for further in more):
             more += empty_pools(document, self._catalogue, self._known)
         yield from (finding for finding in more if finding.field not in broken)
 
@@ -534,7 +553,7 @@ def _faults(document: Document) -> Iterable[Finding]:
         return []
     try:
         objects: dict[Any, Any] = {resource: [from_object(resource, document.object)]}
-        for expansion in expand(objects, each=1):
+        for expansion in expand(objects, most_per_workload=1):
             objects = {**objects, PODS: list(expansion.pods[:1])}
     except InvalidInputError as error:
         return [finding_in(document, Code.INVALID_VALUE, error.field, error.problem)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from cli.answers.plan import API_VERSION
 from cli.manifests.inventory import Document
 from cli.terminal.style import on_one_line, printable, style
 from core.api import older_versions
-from core.api.objects import JsonObject, group_and_version, is_ours, kind_of
+from core.api.objects import JsonObject, group_and_version, is_ours, kind_of, sequence
 from core.api.older_versions import MODELS
 from core.api.schemas.fields import ApiModel, parts
 from core.api.status import Location, path_of
@@ -63,7 +63,7 @@ def right_place(obj: dict[str, Any], location: Location) -> str:
 @cache
 def _places(kind: str, group: str, name: str) -> tuple[str, ...]:
     """Return every place where a kind has a field of this name, outside of lists."""
-    model = next((found for key, found in MODELS.items() if (key[0], key[2]) == (group, kind)), None)
+    model = next((kind_model for key, kind_model in MODELS.items() if (key[0], key[2]) == (group, kind)), None)
     spec = dict(parts(model)).get("spec") if model is not None else None
     return tuple(path_of(place) for place in _fields(spec, ("spec",)) if place[-1] == name) if spec else ()
 
@@ -71,10 +71,10 @@ def _places(kind: str, group: str, name: str) -> tuple[str, ...]:
 def _fields(model: type[ApiModel], at: Location) -> Iterator[Location]:
     within = dict(parts(model))
     for name, field in model.model_fields.items():
-        known = field.alias or name
-        yield (*at, known)
-        if known in within and not _is_list(field.annotation):
-            yield from _fields(within[known], (*at, known))
+        wire_name = field.alias or name
+        yield (*at, wire_name)
+        if wire_name in within and not _is_list(field.annotation):
+            yield from _fields(within[wire_name], (*at, wire_name))
 
 
 def _is_list(annotation: Any) -> bool:
@@ -189,9 +189,9 @@ def finding_in(
     )
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known_words: Iterable[str]) -> str:
     """Return the known word with the spelling most similar to `word`, empty if none is similar; case is ignored."""
-    by_lower = {found.lower(): found for found in sorted(known, reverse=True)}
+    by_lower = {known_word.lower(): known_word for known_word in sorted(known_words, reverse=True)}
     close = difflib.get_close_matches(word.lower(), sorted(by_lower))
     return by_lower[close[0]] if close else ""
 
@@ -222,8 +222,10 @@ def as_github(findings: Sequence[Finding]) -> str:
     lines = []
     for finding in findings:
         place = {"file": finding.document.source, "line": finding.line, "col": finding.column, "title": finding.code}
-        given = ",".join(f"{key}={_escaped_property(str(value))}" for key, value in place.items() if value is not None)
-        lines.append(f"::{finding.severity} {given}::{_escaped(_sentence(finding))}")
+        properties = ",".join(
+            f"{key}={_escaped_property(str(value))}" for key, value in place.items() if value is not None
+        )
+        lines.append(f"::{finding.severity} {properties}::{_escaped(_sentence(finding))}")
     return "\n".join(lines)
 
 
@@ -326,15 +328,23 @@ def _escaped_property(text: str) -> str:
 
 
 KUBERNETES_FIELDS: Final = Path(__file__).parents[1] / "assets" / "kubernetes-fields.json"
-"""Type → field → type of its value, which is empty for plain values, maps and the status of an object."""
+"""Type → field → type of its value: a type of the table, or a plain one. `[]` stands before a list's and `{}` before a map's.
+
+It is empty where values of several types are taken, and for the status of an object.
+"""
 
 OBJECT_META: Final = "V1ObjectMeta"
 
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "": ("PersistentVolumeClaim", "Pod", "PodTemplate", "ReplicationController"),
+    "": (
+        *("LimitRange", "PersistentVolume", "PersistentVolumeClaim", "Pod", "PodTemplate", "ReplicationController"),
+        "ResourceQuota",
+    ),
     "apps": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+    "autoscaling": ("HorizontalPodAutoscaler",),
     "batch": ("CronJob", "Job"),
     "extensions": ("DaemonSet", "Deployment", "ReplicaSet"),
+    "node.k8s.io": ("RuntimeClass",),
     "policy": ("PodDisruptionBudget",),
     "scheduling.k8s.io": ("PriorityClass",),
     "storage.k8s.io": ("StorageClass",),
@@ -342,19 +352,27 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 """API group → its kinds that people write and the table knows."""
 
 _VERSION: Final = "V1"
+_OF_LATER_VERSIONS: Final = {"HorizontalPodAutoscaler": "V2"}
+"""Kind → its version in the table, where that is not the first."""
 
 _OF_EARLIER_RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
     "V1PodSpec": {"workloadRef": "V1WorkloadReference"},
-    "V1WorkloadReference": {"name": "", "podGroup": "", "podGroupReplicaKey": ""},
+    "V1WorkloadReference": {"name": "string", "podGroup": "string", "podGroupReplicaKey": "string"},
 }
 """Fields that the pinned client no longer has, and that are read: Kubernetes 1.35 wrote groups so, and 1.36 took it away."""
 
 
 def type_of(obj: JsonObject) -> str:
     """Return the type in the table of an object, empty if it has none."""
-    group, _ = group_and_version(obj)
+    group, version = group_and_version(obj)
     kind = kind_of(obj)
-    return f"{_VERSION}{kind}" if kind in _KINDS.get(group, ()) else ""
+    if kind in _OF_LATER_VERSIONS and version != _OF_LATER_VERSIONS[kind].lower():
+        return ""
+    return _name_in_table(kind) if kind in _KINDS.get(group, ()) else ""
+
+
+def _name_in_table(kind: str) -> str:
+    return f"{_OF_LATER_VERSIONS.get(kind, _VERSION)}{kind}"
 
 
 @cache
@@ -368,7 +386,7 @@ def written_fields() -> str:
     """The table as the pinned Kubernetes client has it: what `make docs` writes to `KUBERNETES_FIELDS`."""
     from kubernetes.client import models
 
-    roots = [f"{_VERSION}{kind}" for kinds in _KINDS.values() for kind in kinds]
+    roots = [_name_in_table(kind) for kinds in _KINDS.values() for kind in kinds]
     fields: dict[str, dict[str, str]] = {}
     waiting = list(roots)
     while waiting:
@@ -376,20 +394,53 @@ def written_fields() -> str:
         if kind in fields:
             continue
         described = getattr(models, kind)
-        types = {described.attribute_map[name]: _struct_in(text) for name, text in described.openapi_types.items()}
-        if kind in roots and "status" in types:
-            types["status"] = ""  # controllers write it
+        types = {described.attribute_map[name]: _written(text) for name, text in described.openapi_types.items()}
+        types |= {name: "number" for name in _NUMBERS if types.get(name) == ""}
+        types |= {name: text.replace("string", "amount") for name, text in types.items() if (kind, name) in _AMOUNTS}
+        types |= {"status": ""} if kind in roots and "status" in types else {}  # controllers write it
         fields[kind] = dict(sorted(types.items()))
-        waiting += [inner for inner in types.values() if inner]
+        waiting += [inner for inner in map(_struct_in, types.values()) if inner]
     for kind, earlier in _OF_EARLIER_RELEASES.items():
         fields[kind] = dict(sorted({**fields.get(kind, {}), **earlier}.items()))
     return json.dumps(dict(sorted(fields.items())), indent=1) + "\n"
 
 
+_PLAIN: Final = {"str": "string", "int": "integer", "bool": "boolean", "object": "", "datetime": ""}
+"""Plain type of the client → its name in the table."""
+
+_AMOUNTS: Final = frozenset(
+    {
+        *(("V1ResourceRequirements", "limits"), ("V1ResourceRequirements", "requests")),
+        *(("V1VolumeResourceRequirements", "limits"), ("V1VolumeResourceRequirements", "requests")),
+        *(("V1PodSpec", "overhead"), ("V1Overhead", "podFixed"), ("V1PersistentVolumeSpec", "capacity")),
+        *(
+            ("V1EmptyDirVolumeSource", "sizeLimit"),
+            ("V1ResourceFieldSelector", "divisor"),
+            ("V1ResourceQuotaSpec", "hard"),
+        ),
+        *(("V2MetricTarget", "value"), ("V2MetricTarget", "averageValue"), ("V2HPAScalingRules", "tolerance")),
+        *(("V1LimitRangeItem", name) for name in ("default", "defaultRequest", "max", "maxLimitRequestRatio", "min")),
+    }
+)
+"""Type and field of amounts, which the client calls texts although numbers are taken, too."""
+
+_NUMBERS: Final = ("maxSurge", "maxUnavailable", "minAvailable", "port")
+"""Fields that take a whole number, or a text such as 25% or the name of a port."""
+
+
+def _written(text: str) -> str:
+    """Return how the table writes a client's type such as `List[V1Container]`."""
+    match = re.fullmatch(r"(?:([Ll]ist|[Dd]ict)\[(?:str, )?)?(\w+)\]?", text)
+    if match is None:
+        return ""
+    holder, inner = match.groups()
+    return {None: "", "list": "[]", "dict": "{}"}[holder and holder.lower()] + _PLAIN.get(inner, inner)
+
+
 def _struct_in(text: str) -> str:
-    """The Kubernetes type in a client's type such as `List[V1Container]`; empty for plain values and for maps."""
-    match = re.fullmatch(r"(?:[Ll]ist\[)?((?:Core)?V[0-9]\w*)\]?", text)
-    return match.group(1) if match else ""
+    """Return the Kubernetes type in a type of the table such as `[]V1Container`; empty for plain values and for maps."""
+    inner = text.removeprefix("[]")
+    return inner if re.fullmatch(r"(?:Core)?V[0-9]\w*", inner) else ""
 
 
 # Finds where a misplaced field of a Pod or a workload belongs: below, in its template, or above.
@@ -417,9 +468,9 @@ def place_in_workload(kind: str, type_: str, location: Location) -> str:
         location: The path of the unknown field.
     """
     *within, name = location
-    known = [place for place, fields in _levels(kind, type_) if name in fields]
-    below = [place for place in known if len(place) > len(within) and list(place[: len(within)]) == within]
-    above = [place for place in known if len(place) < len(within) and within[: len(place)] == list(place)]
+    places = [place for place, fields in _levels(kind, type_) if name in fields]
+    below = [place for place in places if len(place) > len(within) and list(place[: len(within)]) == within]
+    above = [place for place in places if len(place) < len(within) and within[: len(place)] == list(place)]
     nearest = [*below[:1], *above[-1:]]
     return path_of((*nearest[0], name)) if nearest else ""
 
@@ -430,7 +481,7 @@ def _levels(kind: str, type_: str) -> Iterator[tuple[Location, Mapping[str, str]
     place: Location = ()
     for part in (*TEMPLATES.get(kind, ()), "spec"):
         place = (*place, part)
-        fields = kubernetes_fields()[fields[str(part)]]
+        fields = kubernetes_fields()[_struct_in(fields[str(part)])]
         yield place, fields
 
 
@@ -483,8 +534,8 @@ def _right_place(document: Document, location: Location) -> str:
 def _in_model(value: object, model: type[ApiModel], at: Location) -> Iterator[Unknown]:
     if not isinstance(value, dict) or model.model_config.get("extra") == "forbid":
         return
-    known = [field.alias or name for name, field in model.model_fields.items()]
-    yield from _unknown_keys(value, known, at)
+    wire_names = [field.alias or name for name, field in model.model_fields.items()]
+    yield from _unknown_keys(value, wire_names, at)
     for name, part in parts(model):
         for place, item in _items(value.get(name), (*at, name)):
             yield from _in_model(item, part, place)
@@ -495,8 +546,8 @@ def _in_struct(value: object, kind: str, at: Location) -> Iterator[Unknown]:
         return
     fields = kubernetes_fields()[kind]
     yield from _unknown_keys(value, fields, at)
-    for name, inner in fields.items():
-        if inner:
+    for name, text in fields.items():
+        if inner := _struct_in(text):
             for place, item in _items(value.get(name), (*at, name)):
                 yield from _in_struct(item, inner, place)
 
@@ -508,8 +559,76 @@ def _items(value: object, at: Location) -> Iterator[tuple[Location, object]]:
         yield at, value
 
 
-def _unknown_keys(value: Mapping[str, Any], known: Any, at: Location) -> Iterator[Unknown]:
-    names = list(known)
+def _unknown_keys(value: Mapping[str, Any], known_keys: Any, at: Location) -> Iterator[Unknown]:
+    names = list(known_keys)
     for key in value:
         if key not in names:
             yield (*at, key), nearest(key, names)
+
+
+# Finds values of another type than their field has: the API server decodes none of the object.
+
+
+_AMOUNT: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?").fullmatch
+_TAKES: Final[Mapping[str, Callable[[object], bool]]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "amount": lambda value: not isinstance(value, bool) and _AMOUNT(str(value).strip()) is not None,
+    "number": lambda value: isinstance(value, str) or _TAKES["integer"](value),
+    "integer": lambda value: (type(value) is int) or (isinstance(value, float) and value.is_integer()),
+}
+_CALLED: Final = {
+    "string": "text",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "amount": "an amount, as 500m or 1Gi",
+    "number": "a whole number or text",
+}
+
+
+def mistyped_values(document: Document) -> Iterator[Finding]:
+    """Return an error for each value of a type that its field does not take."""
+    if kind := type_of(document.object):
+        for location, message in _mistyped(document.object, kind, ()):
+            yield finding_in(document, Code.INVALID_VALUE, path_of(location), message)
+
+
+def _mistyped(value: Any, type_: str, at: Location) -> Iterator[tuple[Location, str]]:
+    """Yield the paths of values that their types do not take, each with what would be right. Null is no value."""
+    if value is None or not type_:
+        return
+    if type_ in _TAKES:
+        if not _TAKES[type_](value):
+            yield at, f"must be {_CALLED[type_]}, not {_said(value, type_)}"
+    elif type_.startswith("[]"):
+        if not isinstance(value, list):
+            yield at, f"must be a list, not {_said(value)}"
+        for index, item in enumerate(sequence(value)):
+            yield from _mistyped(item, type_.removeprefix("[]"), (*at, index))
+    elif not isinstance(value, dict):
+        yield at, f"must be an object, not {_said(value)}"
+    elif type_.startswith("{}"):
+        for key, item in value.items():
+            yield from _mistyped(item, type_.removeprefix("{}"), (*at, str(key)))
+    else:
+        fields = kubernetes_fields()[type_]
+        for name, inner in fields.items():
+            yield from _mistyped(value.get(name), inner, (*at, name))
+
+
+def _said(value: object, wanted: str = "") -> str:
+    """Return what a value of another type is, and how to write it as the type that is wanted, if that is easy."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    if isinstance(value, str):
+        is_close = _TAKES[wanted](_plain(value)) if wanted else False
+        return f"the text {value!r}" + (": take the quotes away" if is_close else "")
+    written = str(value).lower()
+    return f"{written}: put it in quotes" if wanted == "string" else written
+
+
+def _plain(text: str) -> object:
+    """Return what a text would be without its quotes."""
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else text

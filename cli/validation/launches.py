@@ -33,7 +33,7 @@ def launch_findings(documents: Sequence[Document], catalogue: Catalogue, gates: 
     }
     for name, node_class in read_classes.items():
         yield from _of_class(classes[name], node_class)
-    pools = [(doc, found) for doc in documents if (found := _pool_in(doc)) is not None]
+    pools = [(doc, node_pool) for doc in documents if (node_pool := _pool_in(doc)) is not None]
     for document, pool in pools:
         yield from _of_pool(document, pool, read_classes, gates)
     yield from _closed_gates(documents, gates)

@@ -48,7 +48,11 @@ def nearest_label(key: str, provided: Collection[str] = ()) -> str:
     domain, _, name = key.rpartition("/")
     if domain and domain not in _DOMAINS:
         return ""
-    same_name = [known for known in KNOWN_KEYS if known.rpartition("/")[2] == name and known not in labels.ALIASES]
+    same_name = [
+        known_key
+        for known_key in KNOWN_KEYS
+        if known_key.rpartition("/")[2] == name and known_key not in labels.ALIASES
+    ]
     if same_name:
         return same_name[0]
     return nearest(key, KNOWN_KEYS) if domain else ""
@@ -83,10 +87,10 @@ class KnownValues:
         self.builtin_region = builtin_region
         values_of: dict[str, set[str]] = {key: set(values) for key, values in _CLOSED.items()}
         for types in (catalogue.default, *(types for _, types in sorted(catalogue.by_node_class.items()))):
-            for known in types:
-                values_of.setdefault(labels.INSTANCE_TYPE, set()).add(known.name)
-                values_of.setdefault(labels.ZONE, set()).update(offering.zone for offering in known.offerings)
-                for key, values in known.labels.items():
+            for instance_type in types:
+                values_of.setdefault(labels.INSTANCE_TYPE, set()).add(instance_type.name)
+                values_of.setdefault(labels.ZONE, set()).update(offering.zone for offering in instance_type.offerings)
+                for key, values in instance_type.labels.items():
                     if key not in _CLOSED:
                         values_of.setdefault(key, set()).update(values)
         self._values = {key: frozenset(values) for key, values in values_of.items()}
@@ -167,7 +171,7 @@ def newest_catalogue() -> Catalogue:
     return builtin_catalogue(newest)
 
 
-def unmatched_values(document: Document, known: KnownValues) -> Iterator[Finding]:
+def unmatched_values(document: Document, known_values: KnownValues) -> Iterator[Finding]:
     """Return an error if operator In matches no existing value, a warning for single values that do not exist."""
     place = _PLACES.get(kind_of(document.object))
     if place is None:
@@ -176,31 +180,33 @@ def unmatched_values(document: Document, known: KnownValues) -> Iterator[Finding
     for part in place:
         owner = mapping(owner).get(part)
     for index, entry in enumerate(sequence(mapping(owner).get("requirements"))):
-        yield from unmatched_entry(document, mapping(entry), (*place, "requirements", index), known)
+        yield from unmatched_entry(document, mapping(entry), (*place, "requirements", index), known_values)
 
 
 def unmatched_entry(
-    document: Document, entry: Mapping[str, Any], place: Location, known: KnownValues
+    document: Document, entry: Mapping[str, Any], place: Location, known_values: KnownValues
 ) -> Iterator[Finding]:
     """Return the findings of one entry: a key with an operator and values."""
     key, operator, values = str(entry.get("key") or ""), entry.get("operator"), sequence(entry.get("values"))
-    exist = known.of(key)
+    exist = known_values.of(key)
     if operator in INTEGER_OPERATORS and len(values) == 1:
         yield from _out_of_bounds(document, (key, str(operator), str(values[0])), (*place, "values"), exist)
     if operator != "In" or not exist:
         return
     for number, value in enumerate(values):
-        if known.has_estimated_price(key, str(value)):
-            message = f"the list has no price of {str(value)!r}, so it is estimated: {known.note(key)}"
+        if known_values.has_estimated_price(key, str(value)):
+            message = f"the list has no price of {str(value)!r}, so it is estimated: {known_values.note(key)}"
             place_of_value = path_of((*place, "values", number))
             yield finding_in(document, Code.MATCHES_NOTHING, place_of_value, message, severity=Severity.WARNING)
     lost = [(number, str(value)) for number, value in enumerate(values) if str(value) not in exist]
-    doubted = {value for _, value in lost if known.is_elsewhere(key, value) or known.may_be_newer(key, value)}
+    doubted = {
+        value for _, value in lost if known_values.is_elsewhere(key, value) or known_values.may_be_newer(key, value)
+    }
     leaves_nothing = len(lost) == len(values) and not doubted
     for number, value in lost:
-        is_elsewhere = known.is_elsewhere(key, value)
+        is_elsewhere = known_values.is_elsewhere(key, value)
         if not is_elsewhere and value in doubted:
-            message = f"no instance type of this list has {key} {value!r}: {known.note(key, value)}"
+            message = f"no instance type of this list has {key} {value!r}: {known_values.note(key, value)}"
             place_of_value = path_of((*place, "values", number))
             yield finding_in(document, Code.MATCHES_NOTHING, place_of_value, message, severity=Severity.WARNING)
             continue
@@ -208,7 +214,7 @@ def unmatched_entry(
             document,
             Code.MATCHES_NOTHING,
             path_of((*place, "values", number)),
-            _message(key, value, known, is_elsewhere=is_elsewhere),
+            _message(key, value, known_values, is_elsewhere=is_elsewhere),
             severity=Severity.ERROR if leaves_nothing else Severity.WARNING,
             suggestion="" if is_elsewhere else _meant(key, value, exist),
         )
@@ -234,9 +240,9 @@ def _meant(key: str, value: str, exist: frozenset[str]) -> str:
     return _USUAL_VALUES.get(value, "") or nearest(value, exist)
 
 
-def _message(key: str, value: str, known: KnownValues, *, is_elsewhere: bool) -> str:
-    if is_elsewhere and known.builtin_region and ZONE.fullmatch(value):
-        return f"no instance type of this list is in zone {value!r}: {known.note(key, value)}"
+def _message(key: str, value: str, known_values: KnownValues, *, is_elsewhere: bool) -> str:
+    if is_elsewhere and known_values.builtin_region and ZONE.fullmatch(value):
+        return f"no instance type of this list is in zone {value!r}: {known_values.note(key, value)}"
     if is_elsewhere:
         return f"no zone {value!r} is in the catalogue; give another with --region or --catalog"
     if labels.normalized(key) == labels.ZONE and _REGION.fullmatch(value):
@@ -257,31 +263,31 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 def provided_labels(documents: Sequence[Document]) -> frozenset[str]:
     """Return the keys that NodePools and Nodes of the input give to nodes."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for document in documents:
         obj = document.object
         if kind_of(obj) == "Node":
-            found |= mapping(mapping(obj.get("metadata")).get("labels")).keys()
+            keys |= mapping(mapping(obj.get("metadata")).get("labels")).keys()
         elif is_ours(obj):
             template = mapping(mapping(obj.get("spec")).get("template"))
-            found |= mapping(mapping(template.get("metadata")).get("labels")).keys()
+            keys |= mapping(mapping(template.get("metadata")).get("labels")).keys()
             required = sequence(mapping(template.get("spec")).get("requirements"))
-            found |= {str(mapping(entry).get("key")) for entry in required}
-    return frozenset(found)
+            keys |= {str(mapping(entry).get("key")) for entry in required}
+    return frozenset(keys)
 
 
-def label_findings(document: Document, known: KnownValues, provided: frozenset[str]) -> Iterator[Finding]:
+def label_findings(document: Document, known_values: KnownValues, provided: frozenset[str]) -> Iterator[Finding]:
     """Return warnings for keys with almost the spelling of a node label, and for values that no node has."""
     if kind_of(document.object) == "NodePool" and is_ours(document.object) and not is_old(document.object):
         for index, entry in enumerate(sequence(_at(document.object, REQUIREMENTS))):
-            yield from _of_key(document, mapping(entry), (*REQUIREMENTS, index, "key"), known, frozenset())
+            yield from _of_key(document, mapping(entry), (*REQUIREMENTS, index, "key"), known_values, frozenset())
     place = () if document.kind == "Pod" else TEMPLATES.get(document.kind)
     if place is None or is_ours(document.object):
         return
     spec = mapping(_at(document.object, (*place, "spec")))
     for entry, at, key_at in _demands(spec, (*place, "spec")):
-        yield from _of_key(document, entry, key_at, known, provided)
-        for finding in unmatched_entry(document, entry, at, known):
+        yield from _of_key(document, entry, key_at, known_values, provided)
+        for finding in unmatched_entry(document, entry, at, known_values):
             field = path_of(key_at) if at == key_at else finding.field
             yield msgspec.structs.replace(finding, severity=Severity.WARNING, field=field)
     for key, at in _topology_keys(spec, (*place, "spec")):
@@ -294,7 +300,7 @@ def label_findings(document: Document, known: KnownValues, provided: frozenset[s
 
 
 def _of_key(
-    document: Document, entry: Mapping[str, Any], at: Location, known: KnownValues, provided: frozenset[str]
+    document: Document, entry: Mapping[str, Any], at: Location, known_values: KnownValues, provided: frozenset[str]
 ) -> Iterator[Finding]:
     key = str(entry.get("key") or "")
     if key in _FORMER_KEYS:
@@ -305,7 +311,7 @@ def _of_key(
         code, meant = Code.NO_EFFECT, nearest_label(key, provided)
         is_bare = "/" not in key
         values = {str(value) for value in sequence(entry.get("values"))}
-        if is_bare and not values & known.of(meant):
+        if is_bare and not values & known_values.of(meant):
             meant = ""  # a short key with other values is a user's own label
     if meant:
         yield finding_in(document, code, path_of(at), message, severity=Severity.WARNING, suggestion=meant)
@@ -357,7 +363,7 @@ ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """A placeholder time: whether objects can be read, and what a NodePool launches, does not depend on it."""
 
 
-def empty_pools(document: Document, catalogue: Catalogue, known: KnownValues | None = None) -> Iterator[Finding]:
+def empty_pools(document: Document, catalogue: Catalogue, known_values: KnownValues | None = None) -> Iterator[Finding]:
     """Return an error if separately satisfiable requirements together exclude all instance types or leave too few values.
 
     It is a warning if the types of the newest built-in list would meet them: the region's list may be older.
@@ -366,7 +372,7 @@ def empty_pools(document: Document, catalogue: Catalogue, known: KnownValues | N
     if pool is None or _depends_on_absent(pool, catalogue):
         return
     findings = [*_emptiness(document, pool, catalogue)]
-    if findings and known is not None and known.builtin_region:
+    if findings and known_values is not None and known_values.builtin_region:
         place = (labels.ZONE, labels.REGION)
         anywhere = tuple(requirement for requirement in pool.requirements if requirement.key not in place)
         newest = Catalogue(default=newest_catalogue().default)
@@ -374,7 +380,7 @@ def empty_pools(document: Document, catalogue: Catalogue, known: KnownValues | N
         if not any(_emptiness(document, moved, newest)):
             findings = [
                 msgspec.structs.replace(
-                    finding, severity=Severity.WARNING, message=f"{finding.message}: {known.note()}"
+                    finding, severity=Severity.WARNING, message=f"{finding.message}: {known_values.note()}"
                 )
                 for finding in findings
             ]
@@ -412,10 +418,13 @@ def idle_limits(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
     """Return a warning for each limit on a resource that no instance type has: it never stops a launch."""
     if not is_ours(document.object) or kind_of(document.object) != "NodePool" or is_old(document.object):
         return
-    known = {*_ALWAYS_COUNTED, *(name for instance_type in catalogue.default for name in instance_type.capacity)}
+    known_resources = {
+        *_ALWAYS_COUNTED,
+        *(name for instance_type in catalogue.default for name in instance_type.capacity),
+    }
     for name in mapping(_field_at(document.object, ("spec", "limits"))):
-        meant = _USUALLY_MEANT.get(name, "") or nearest(name, known)
-        if name not in known and (meant or "/" not in name):
+        meant = _USUALLY_MEANT.get(name, "") or nearest(name, known_resources)
+        if name not in known_resources and (meant or "/" not in name):
             yield finding_in(
                 document,
                 Code.NO_EFFECT,

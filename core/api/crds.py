@@ -50,8 +50,8 @@ _KEPT: Final = (
 def schema_of(model: type[ApiModel]) -> JsonObject:
     """Return the schema of an object described by the model; unknown fields are preserved where the model rejects them."""
     written = _written(model)
-    known = {reachable.__name__: reachable for reachable in _reachable(model)}
-    return _Writer(written.get("$defs", {}), known).object(model, written)
+    models = {reachable.__name__: reachable for reachable in _reachable(model)}
+    return _Writer(written.get("$defs", {}), models).object(model, written)
 
 
 @cache
@@ -319,7 +319,7 @@ def _definition(kind: Kind) -> JsonObject:
 
 def _schema(kind: Kind) -> JsonObject:
     """The whole object. The API server itself validates metadata."""
-    whole = schema_of(kind.model)
+    schema = schema_of(kind.model)
     status = {
         "type": "object",
         "description": "What was found out about it.",
@@ -328,13 +328,13 @@ def _schema(kind: Kind) -> JsonObject:
     }
     return {
         "type": "object",
-        "description": whole["description"],
+        "description": schema["description"],
         "required": ["spec"],
         "properties": {
             "apiVersion": _TEXT,
             "kind": _TEXT,
             "metadata": {"type": "object"},
-            "spec": whole["properties"]["spec"],
+            "spec": schema["properties"]["spec"],
             "status": status,
         },
     }

@@ -134,8 +134,8 @@ def _disruption(spec: JsonObject) -> JsonObject:
 
 def _requirements(spec: JsonObject) -> list[JsonObject]:
     """Return the requirements, with those that the old webhook added: Linux, amd64, on-demand, c, m and r from generation 3."""
-    given = [entry for entry in sequence(spec.get("requirements")) if isinstance(entry, dict)]
-    keys = {labels.normalized(str(entry.get("key"))) for entry in given} | set(mapping(spec.get("labels")))
+    written = [entry for entry in sequence(spec.get("requirements")) if isinstance(entry, dict)]
+    keys = {labels.normalized(str(entry.get("key"))) for entry in written} | set(mapping(spec.get("labels")))
     added = [
         {"key": key, "operator": "In", "values": [value]}
         for key, value in ((labels.OS, "linux"), (labels.ARCH, "amd64"), (labels.CAPACITY_TYPE, labels.ON_DEMAND))
@@ -144,7 +144,7 @@ def _requirements(spec: JsonObject) -> list[JsonObject]:
     if not any(key in keys for key in _SHAPES):
         added.append({"key": _CATEGORY, "operator": "In", "values": ["c", "m", "r"]})
         added.append({"key": _GENERATION, "operator": "Gt", "values": ["2"]})
-    return given + added
+    return written + added
 
 
 def _terms(selector: JsonObject) -> list[JsonObject]:
@@ -329,14 +329,14 @@ def all_as_v1(objects: Iterable[JsonObject]) -> list[JsonObject]:
     Raises:
         InvalidInputError: If an object contains something that v1 cannot express.
     """
-    given = list(objects)
-    converted = [as_v1(obj) for obj in given]
-    for old, new in zip(given, list(converted), strict=True):
+    written = list(objects)
+    converted = [as_v1(obj) for obj in written]
+    for old, new in zip(written, list(converted), strict=True):
         provider = inline_provider(old) if kind_of(old) == "Provisioner" else None
         if provider is not None:
             converted.insert(_place(converted, new) + 1, as_v1(provider))
-    _give_claims_their_expiry(given, converted)
-    return _with_kubelets(given, converted)
+    _give_claims_their_expiry(written, converted)
+    return _with_kubelets(written, converted)
 
 
 def remarks(obj: JsonObject) -> list[str]:
@@ -356,13 +356,13 @@ def _place(objects: list[JsonObject], wanted: JsonObject) -> int:
     return next(index for index, obj in enumerate(objects) if obj is wanted)
 
 
-def _give_claims_their_expiry(given: list[JsonObject], converted: list[JsonObject]) -> None:
+def _give_claims_their_expiry(written: list[JsonObject], converted: list[JsonObject]) -> None:
     expiry = {
         name_of(obj): mapping(mapping(mapping(obj.get("spec")).get("template")).get("spec")).get("expireAfter")
         for obj in converted
         if kind_of(obj) == "NodePool"
     }
-    old_claims = {name_of(obj) for obj in given if kind_of(obj) == "NodeClaim" and is_old(obj)}
+    old_claims = {name_of(obj) for obj in written if kind_of(obj) == "NodeClaim" and is_old(obj)}
     for obj in converted:
         if kind_of(obj) == "NodeClaim" and name_of(obj) in old_claims:
             pool = mapping(mapping(obj.get("metadata")).get("labels")).get(labels.NODEPOOL)
@@ -370,9 +370,9 @@ def _give_claims_their_expiry(given: list[JsonObject], converted: list[JsonObjec
                 obj["spec"]["expireAfter"] = expiry[str(pool)]
 
 
-def _with_kubelets(given: list[JsonObject], converted: list[JsonObject]) -> list[JsonObject]:
+def _with_kubelets(written: list[JsonObject], converted: list[JsonObject]) -> list[JsonObject]:
     """Move the settings from pools' annotations to the classes; only pools that were converted just now are touched."""
-    fresh = {name_of(obj) for obj in given if is_old(obj) and kind_of(obj) in ("NodePool", "Provisioner")}
+    fresh = {name_of(obj) for obj in written if is_old(obj) and kind_of(obj) in ("NodePool", "Provisioner")}
     pools = [obj for obj in converted if kind_of(obj) == "NodePool"]
     result: list[JsonObject] = []
     for obj in converted:

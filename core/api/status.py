@@ -84,7 +84,7 @@ _READ_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws", "fleetwright.dev")
 
 def _is_read(key: str) -> bool:
     domain = key.partition("/")[0]
-    return any(domain == known or domain.endswith(f".{known}") for known in _READ_DOMAINS)
+    return any(domain == read_domain or domain.endswith(f".{read_domain}") for read_domain in _READ_DOMAINS)
 
 
 def conditions(obj: JsonObject) -> dict[str, Condition]:

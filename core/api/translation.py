@@ -70,8 +70,8 @@ def _spec_model(obj: JsonObject) -> type[ApiModel] | None:
 def _known_part(value: Any, model: type[ApiModel]) -> Any:
     if not isinstance(value, dict) or model.model_config.get("extra") == "forbid":
         return value
-    known = _names(model)
-    kept = {key: inner for key, inner in value.items() if key in known}
+    field_names = _names(model)
+    kept = {key: inner for key, inner in value.items() if key in field_names}
     for name, part in parts(model):
         inner = kept.get(name)
         if inner is not None:
@@ -98,8 +98,8 @@ def unknown_in(value: object, model: type[ApiModel], at: Location) -> Iterator[L
     """Yield the place of each field of a value that its model does not have; the kubelet's fields have a check of their own."""
     if not isinstance(value, dict) or model.model_config.get("extra") == "forbid":
         return
-    known = _names(model)
-    yield from ((*at, key) for key in value if key not in known)
+    field_names = _names(model)
+    yield from ((*at, key) for key in value if key not in field_names)
     for name, part in parts(model):
         inner = value.get(name)
         items = enumerate(inner) if isinstance(inner, list) else [(None, inner)]
@@ -204,11 +204,11 @@ def node_class_of(spec: EC2NodeClassSpec, present: JsonObject) -> NodeClass:
     )
 
 
-def _reservations(found: JsonObject, resolved: EC2NodeClass | None) -> tuple[str, ...] | None:
+def _reservations(written_status: JsonObject, resolved: EC2NodeClass | None) -> tuple[str, ...] | None:
     """Return the ids of the reservations that a class selects, None where its status says nothing of them."""
-    if found.get("capacityReservations") is None:
+    if written_status.get("capacityReservations") is None:
         return None
-    begun = tuple(str(reservation["id"]) for reservation in status.identified(found["capacityReservations"]))
+    begun = tuple(str(reservation["id"]) for reservation in status.identified(written_status["capacityReservations"]))
     return (*begun, *(reservation.id for reservation in _upcoming(resolved)))
 
 
@@ -485,9 +485,9 @@ def _budget(raw: JsonObject) -> Budget:
     )
 
 
-def _amounts(found: JsonObject, field: str, name: str) -> dict[str, int]:
+def _amounts(written_status: JsonObject, field: str, name: str) -> dict[str, int]:
     try:
-        return quantity.parse_resources(mapping(found.get(field)), field=f"status.{field}")
+        return quantity.parse_resources(mapping(written_status.get(field)), field=f"status.{field}")
     except InvalidInputError as error:
         raise error.within(subject=f"NodeClaim {name}") from error
 

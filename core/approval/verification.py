@@ -90,6 +90,6 @@ def _hold(proposal: Proposal) -> Hold:
     return Hold(proposal.expires_at, NodeReason.AWAITS_APPROVAL, message)
 
 
-def _is_same(found: Command, command: Command) -> bool:
-    pools, planned = ([claim.node_pool for claim in proposed.replacements] for proposed in (command, found))
-    return (found.nodes, found.reason, planned) == (command.nodes, command.reason, pools)
+def _is_same(decided: Command, command: Command) -> bool:
+    pools, planned = ([claim.node_pool for claim in proposed.replacements] for proposed in (command, decided))
+    return (decided.nodes, decided.reason, planned) == (command.nodes, command.reason, pools)

@@ -221,9 +221,9 @@ class CatalogueBuilder:
         return Catalogue(built[default], types)
 
     def _types(self, sizing: Sizing) -> tuple[InstanceType, ...]:
-        known = self._built.get(sizing)
-        if known is not None:
-            return known
+        built = self._built.get(sizing)
+        if built is not None:
+            return built
         if not sizing.discovered:
             return instance_types(self._shapes, self._market, sizing)
         return self._as_discovered(sizing)

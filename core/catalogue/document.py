@@ -169,8 +169,8 @@ def _offering(entry: _Offering, instance_type: str, *, field: str) -> Offering:
     if not entry.price.is_finite() or entry.price < 0:
         raise InvalidInputError(f"{entry.price} is not a price", field=f"{field}.price")
     if entry.capacity_type not in labels.CAPACITY_TYPES:
-        known = ", ".join(labels.CAPACITY_TYPES)
-        problem = f"unknown capacity type {entry.capacity_type!r}, use one of {known}"
+        allowed = ", ".join(labels.CAPACITY_TYPES)
+        problem = f"unknown capacity type {entry.capacity_type!r}, use one of {allowed}"
         raise InvalidInputError(problem, field=f"{field}.capacityType")
     return Offering(
         instance_type=instance_type,
@@ -185,16 +185,16 @@ def _offering(entry: _Offering, instance_type: str, *, field: str) -> Offering:
     )
 
 
-def _written(found: InstanceType) -> dict[str, Any]:
+def _written(instance_type: InstanceType) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        "name": found.name,
-        "requirements": {key: list(values) for key, values in found.labels.items()},
-        "capacity": quantity.render_resources(found.capacity),
-        "overhead": quantity.render_resources(found.overhead),
-        "offerings": [_written_offering(offering) for offering in found.offerings],
+        "name": instance_type.name,
+        "requirements": {key: list(values) for key, values in instance_type.labels.items()},
+        "capacity": quantity.render_resources(instance_type.capacity),
+        "overhead": quantity.render_resources(instance_type.overhead),
+        "offerings": [_written_offering(offering) for offering in instance_type.offerings],
     }
-    if found.attach_limit is not None:
-        entry["attachLimit"] = found.attach_limit
+    if instance_type.attach_limit is not None:
+        entry["attachLimit"] = instance_type.attach_limit
     return entry
 
 
@@ -241,20 +241,20 @@ class Market(msgspec.Struct, frozen=True, kw_only=True):
     unlisted_spot: dict[str, tuple[str, ...]] = {}
     zone_ids: dict[str, str] = {}
 
-    def doubtful_types(self, known: Mapping[str, int]) -> tuple[str, ...]:
+    def doubtful_types(self, reference_prices: Mapping[str, int]) -> tuple[str, ...]:
         """Return the types with a price that no list and no market is likely to have had, by name.
 
         Args:
-            known: On-demand prices that are known otherwise: they change by less than `PRICE_BAND`.
+            reference_prices: On-demand prices that are known otherwise: they change by less than `PRICE_BAND`.
         """
         names = sorted({*self.on_demand, *(self.spot or {})})
-        return tuple(name for name in names if self._is_doubtful(name, known.get(name)))
+        return tuple(name for name in names if self._is_doubtful(name, reference_prices.get(name)))
 
-    def _is_doubtful(self, name: str, known: int | None) -> bool:
-        listed = self.on_demand.get(name, known)
+    def _is_doubtful(self, name: str, reference: int | None) -> bool:
+        listed = self.on_demand.get(name, reference)
         if listed is None:
             return False
-        if known is not None and not known <= listed * PRICE_BAND <= known * PRICE_BAND * PRICE_BAND:
+        if reference is not None and not reference <= listed * PRICE_BAND <= reference * PRICE_BAND * PRICE_BAND:
             return True
         prices = (self.spot or {}).get(name, {}).values()
         return any(not listed <= price * SPOT_BAND <= listed * SPOT_BAND * SPOT_BAND for price in prices)
@@ -446,8 +446,8 @@ class Shape(_Wire, frozen=True, kw_only=True):
     @property
     def architecture(self) -> str:
         """The first architecture that Kubernetes has a name for, or empty (macOS types)."""
-        known = (ARCHITECTURES.get(name, "") for name in self.processor_info.supported_architectures)
-        return next((name for name in known if name), "")
+        supported = (ARCHITECTURES.get(name, "") for name in self.processor_info.supported_architectures)
+        return next((name for name in supported if name), "")
 
     @property
     def can_run_nodes(self) -> bool:

@@ -32,9 +32,9 @@ def address_reading(
         is_ipv6: Whether pods have IPv6 addresses, so that prefixes use none of these.
         read_at: Just before EC2 was asked.
     """
-    each = addresses_per_node(node_class, is_ipv6=is_ipv6)
-    few = {subnet: free[subnet] for subnet in sorted(free) if free[subnet] < FEW_NODES * each}
-    return AddressReading(read_at=read_at, per_node=each, free=few) if few else None
+    per_node = addresses_per_node(node_class, is_ipv6=is_ipv6)
+    few = {subnet: free[subnet] for subnet in sorted(free) if free[subnet] < FEW_NODES * per_node}
+    return AddressReading(read_at=read_at, per_node=per_node, free=few) if few else None
 
 
 def addresses_per_node(node_class: EC2NodeClass, *, is_ipv6: bool) -> int:
@@ -59,11 +59,11 @@ def written_reading(reading: AddressReading | None, before: str) -> str | None:
 
     It changes only with the numbers: a new time alone is not worth a write.
     """
-    known = read_reading(before)
+    earlier = read_reading(before)
     if reading is None:
         return None
-    is_older = known is not None and known.read_at <= reading.read_at
-    if known is not None and is_older and msgspec.structs.replace(known, read_at=reading.read_at) == reading:
+    is_older = earlier is not None and earlier.read_at <= reading.read_at
+    if earlier is not None and is_older and msgspec.structs.replace(earlier, read_at=reading.read_at) == reading:
         return before
     return msgspec.json.encode(reading).decode()
 

@@ -67,7 +67,7 @@ def with_seen(node_class: EC2NodeClass, seen: Iterable[SeenMemory]) -> str | Non
     return msgspec.json.encode(_Written(_digest(_images(node_class)), after), order="deterministic").decode()
 
 
-def _agreed(reports: Sequence[int], known: int | None) -> int:
+def _agreed(reports: Sequence[int], before: int | None) -> int:
     """Return the MiB to plan with, from reports in order.
 
     Nodes of one type and image differ by little, so a report far below the median is a mistake or a lie. What is known changes
@@ -75,11 +75,11 @@ def _agreed(reports: Sequence[int], known: int | None) -> int:
     """
     median = reports[(len(reports) - 1) // 2]
     credible = min(mib for mib in reports if mib * 100 >= median * (100 - BAND_PERCENT))
-    if known is None:
+    if before is None:
         return credible
     if len(reports) == 1:
-        return credible if known * (100 - BAND_PERCENT) <= credible * 100 <= known * 100 else known
-    return credible if known * 100 < credible * (100 - BAND_PERCENT) else min(known, credible)
+        return credible if before * (100 - BAND_PERCENT) <= credible * 100 <= before * 100 else before
+    return credible if before * 100 < credible * (100 - BAND_PERCENT) else min(before, credible)
 
 
 def with_renamed_images(text: str, images: Iterable[str], renamed: Iterable[str]) -> str | None:

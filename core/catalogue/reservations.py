@@ -138,8 +138,12 @@ def upcoming_message(entries: Sequence[Mapping[str, Any]]) -> str:
 def _described(entry: Mapping[str, Any]) -> str:
     kind = "capacity block" if entry["reservationType"] != "default" else "capacity reservation"
     what = f"{kind} {entry['id']} ({entry['places']} {entry['instanceType']} in {entry['availabilityZone']})"
-    said = {SCHEDULED: "begins", UNPAID: "is not paid for yet and would begin", DELAYED: "is delayed and was to begin"}
-    return f"{what} {said[entry['state']]} at {entry['startTime']}"
+    predicates = {
+        SCHEDULED: "begins",
+        UNPAID: "is not paid for yet and would begin",
+        DELAYED: "is delayed and was to begin",
+    }
+    return f"{what} {predicates[entry['state']]} at {entry['startTime']}"
 
 
 def with_reservations(
@@ -173,11 +177,11 @@ def selects_reservations(node_class: Mapping[str, Any]) -> bool:
 def reservations_of(node_class: EC2NodeClass) -> tuple[CapacityReservation, ...]:
     """Return the resolved reservations of a class, with their places if known; also those that have not begun."""
     annotations, begun = node_class.metadata.annotations, node_class.status.capacity_reservations
-    known = _places(annotations.get(labels.RESERVATION_PLACES, ""))
+    places = _places(annotations.get(labels.RESERVATION_PLACES, ""))
     counted = tuple(
         reservation
         if reservation.places is not None
-        else msgspec.structs.replace(reservation, places=known.get(reservation.id))
+        else msgspec.structs.replace(reservation, places=places.get(reservation.id))
         for reservation in begun
     )
     if labels.UPCOMING_RESERVATIONS not in annotations:
@@ -214,31 +218,37 @@ def _with_offerings(
     for reservation in reservations_of(node_class):
         by_type.setdefault(reservation.instance_type, []).append(reservation)
 
-    def offered(found: InstanceType) -> InstanceType:
-        identities = {offering.reservation_id for offering in found.offerings}
+    def offered(instance_type: InstanceType) -> InstanceType:
+        identities = {offering.reservation_id for offering in instance_type.offerings}
         added = [
-            _offering(found, entry, node_class.zones, taken.get(entry.id, 0), now)
-            for entry in by_type.get(found.name, ())
+            _offering(instance_type, entry, node_class.zones, taken.get(entry.id, 0), now)
+            for entry in by_type.get(instance_type.name, ())
             if entry.id not in identities
         ]
-        return msgspec.structs.replace(found, offerings=(*found.offerings, *added)) if added else found
+        return (
+            msgspec.structs.replace(instance_type, offerings=(*instance_type.offerings, *added))
+            if added
+            else instance_type
+        )
 
     return tuple(map(offered, types))
 
 
 def _offering(
-    found: InstanceType, reservation: CapacityReservation, zones: Iterable[str], taken: int, now: datetime
+    instance_type: InstanceType, reservation: CapacityReservation, zones: Iterable[str], taken: int, now: datetime
 ) -> Offering:
     """Return the offering; one that cannot be launched is marked unavailable and still prices running nodes."""
     places_left = max(0, (reservation.places or 0) - taken)
     is_open = reservation.state != EXPIRING and has_begun(reservation, now) and takes_instances(reservation, now)
     # The other offerings of the zone say whether the class can run this type at all; a type that is sold in capacity blocks
     # only has none.
-    there = [o.available for o in found.offerings if o.zone == reservation.availability_zone and not o.reservation_id]
+    there = [
+        o.available for o in instance_type.offerings if o.zone == reservation.availability_zone and not o.reservation_id
+    ]
     fits = reservation.availability_zone in zones and (not there or any(there))
-    listed = [o.price for o in found.offerings if o.capacity_type == labels.ON_DEMAND]
+    listed = [o.price for o in instance_type.offerings if o.capacity_type == labels.ON_DEMAND]
     return Offering(
-        instance_type=found.name,
+        instance_type=instance_type.name,
         zone=reservation.availability_zone,
         capacity_type=labels.RESERVED,
         price=paid_for(min(listed, default=0)),

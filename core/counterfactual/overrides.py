@@ -40,8 +40,8 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _replaced(recorded: Iterable[T], given: Iterable[T], name: Callable[[T], str]) -> tuple[T, ...]:
-    by_key = {name(obj): obj for obj in recorded} | {name(obj): obj for obj in given}
+def _replaced(recorded: Iterable[T], overrides: Iterable[T], name: Callable[[T], str]) -> tuple[T, ...]:
+    by_key = {name(obj): obj for obj in recorded} | {name(obj): obj for obj in overrides}
     return tuple(by_key[key] for key in sorted(by_key))
 
 

@@ -54,14 +54,14 @@ class MarketPrices:
 
     def of(self, labels: Mapping[str, str], pool: str) -> int:
         """Return the price of a node of the NodePool by its labels, in nano-dollars per hour; 0 if it is unknown."""
-        known = self._known.get((pool, id(labels)))
-        if known is None:
+        cached = self._known.get((pool, id(labels)))
+        if cached is None:
             if len(self._known) >= NODES_KEPT:
                 self._known.clear()
             # An entry keeps its labels alive, so no others have their identity.
-            known = labels, node_price(labels, type_of(labels, self._types.by_name(pool)))
-            self._known[pool, id(labels)] = known
-        return known[1]
+            cached = labels, node_price(labels, type_of(labels, self._types.by_name(pool)))
+            self._known[pool, id(labels)] = cached
+        return cached[1]
 
     def of_fleet(self, snapshot: Snapshot) -> int:
         """Return `fleet_price` of the snapshot."""
@@ -344,29 +344,29 @@ class SimulatedFleet:
             {key: pods[key].workload for key in keys} for pods, keys in ((before, departed), (self._present, came))
         )
         self._places |= carried_over(freed, gone, new)
-        known = {claim.node_name: claim.last_pod_event_at for claim in snapshot.node_claims}
+        last_events = {claim.node_name: claim.last_pod_event_at for claim in snapshot.node_claims}
         for key, node in freed.items():
-            self._touch([node], known.get(before[key].pod.node_name) or snapshot.now)
+            self._touch([node], last_events.get(before[key].pod.node_name) or snapshot.now)
 
-    def in_snapshot(self, asked: Snapshot, now: datetime, *, karpenter_moves_only: bool) -> Snapshot:
+    def in_snapshot(self, recorded: Snapshot, now: datetime, *, karpenter_moves_only: bool) -> Snapshot:
         """Return the snapshot with this fleet, and without what the table recorded of the real one."""
-        foreign = self._foreign_of(asked)
+        foreign = self._foreign_of(recorded)
         if foreign != self._foreign:
             self._foreign, self._in_place = foreign, {}
         in_place = self._in_place
         options = msgspec.structs.replace(
-            asked.options,
+            recorded.options,
             requires_unschedulable_mark=False,
             improve_iterations=IMPROVE_ITERATIONS,
             karpenter_moves_only=karpenter_moves_only,
         )
         return msgspec.structs.replace(
-            asked,
+            recorded,
             now=now,
             options=options,
-            pods=tuple([in_place.get(pod.key) or self._moved_in(pod) for pod in self._simulated(asked)]),
+            pods=tuple([in_place.get(pod.key) or self._moved_in(pod) for pod in self._simulated(recorded)]),
             nodes=(
-                *(node for node in asked.nodes if node.name in foreign),
+                *(node for node in recorded.nodes if node.name in foreign),
                 *(node for _, node in sorted(self._nodes.items())),
             ),
             node_claims=tuple(claim for _, claim in sorted(self.claims.items())),
@@ -420,23 +420,23 @@ class SimulatedFleet:
         """Nodes without a pod that needs a place."""
         return frozenset(self.claims.keys() - self._places.values())
 
-    def prices(self, asked: Snapshot, now: datetime) -> dict[str, tuple[str, int]]:
+    def prices(self, recorded: Snapshot, now: datetime) -> dict[str, tuple[str, int]]:
         """Node → its NodePool and nano-dollars per hour, at the prices of the snapshot and less what commitments cover."""
-        self._prices.read(asked)
+        self._prices.read(recorded)
         covered: dict[str, NodeCoverage] = {}
-        if asked.options.commitments:
-            covered = coverage_of(self.in_snapshot(asked, now, karpenter_moves_only=False)).nodes
+        if recorded.options.commitments:
+            covered = coverage_of(self.in_snapshot(recorded, now, karpenter_moves_only=False)).nodes
         by_node = {}
         for name, claim in self.claims.items():
             listed = self._prices.of(self._nodes[name].labels, claim.node_pool)
             by_node[name] = (claim.node_pool, covered[name].price if name in covered else listed)
         return by_node
 
-    def _moved_in(self, one: SimulatedPod) -> Pod:
+    def _moved_in(self, simulated: SimulatedPod) -> Pod:
         """Return the pod in its simulated place; it is the same object until the pod or its place changes."""
-        pod = one.pod
-        place = self._places.get(one.key, pod.node_name if pod.node_name in self._foreign else "")
-        moved = self._in_place[one.key] = msgspec.structs.replace(
+        pod = simulated.pod
+        place = self._places.get(simulated.key, pod.node_name if pod.node_name in self._foreign else "")
+        moved = self._in_place[simulated.key] = msgspec.structs.replace(
             pod,
             node_name=place,
             nominated_node_name="",

@@ -298,10 +298,10 @@ class FleetSimulation:
         if not self._series or self._series[-1][1] != hourly:
             self._series.append((now, hourly))
 
-    def _placed(self, asked: Snapshot, now: datetime) -> tuple[Snapshot, Planner | None]:
+    def _placed(self, recorded: Snapshot, now: datetime) -> tuple[Snapshot, Planner | None]:
         """Give waiting pods their places; return the fleet after that, and its planner if it was planned without any change."""
         only = self._rules.karpenter_moves_only
-        snapshot = self._fleet.in_snapshot(asked, now, karpenter_moves_only=only)
+        snapshot = self._fleet.in_snapshot(recorded, now, karpenter_moves_only=only)
         self._unplaced = ()
         if not (snapshot.buffers or lacks_nodes(snapshot) or any(not pod.node_name for pod in snapshot.pods)):
             return snapshot, None
@@ -311,7 +311,7 @@ class FleetSimulation:
         self._unplaced = tuple(refusal.pod for refusal in plan.unschedulable)
         self._fleet.refused.update(self._unplaced)
         if plan.claims or plan.bindings:
-            return self._fleet.in_snapshot(asked, now, karpenter_moves_only=only), None
+            return self._fleet.in_snapshot(recorded, now, karpenter_moves_only=only), None
         return snapshot, planner
 
     def _planner(self, snapshot: Snapshot) -> Planner:

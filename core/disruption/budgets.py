@@ -222,8 +222,8 @@ def _is_going(state: StateNode, snapshot: Snapshot) -> bool:
 class RemainingBudgets:
     """Tracks the remaining budgets of a plan: a leaving node counts against the budgets of every reason."""
 
-    def __init__(self, left: Mapping[str, Mapping[str, int | None]], *, ignored: bool = False) -> None:
-        self._left = {} if ignored else {pool: dict(by_reason) for pool, by_reason in left.items()}
+    def __init__(self, nodes_left: Mapping[str, Mapping[str, int | None]], *, ignored: bool = False) -> None:
+        self._left = {} if ignored else {pool: dict(by_reason) for pool, by_reason in nodes_left.items()}
 
     def copy(self) -> RemainingBudgets:
         """Return an independent copy."""
@@ -306,8 +306,8 @@ def all_schedules(snapshot: Snapshot) -> Mapping[str, str]:
     moments = boundaries(snapshot, snapshot.now + CALENDAR_AHEAD, at_most=CALENDAR_SCHEDULES_MAX)
     schedules = dict(window_schedules(snapshot.node_pools, snapshot.now))
     for moment in moments:
-        whole = moment if not moment.microsecond else moment + timedelta(seconds=1)
-        expression = f"at({whole:%Y-%m-%dT%H:%M:%S})"
+        rounded_up = moment if not moment.microsecond else moment + timedelta(seconds=1)
+        expression = f"at({rounded_up:%Y-%m-%dT%H:%M:%S})"
         schedules[_name(expression)] = expression
     return schedules
 

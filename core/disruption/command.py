@@ -278,16 +278,16 @@ class Merger:
         # Others that fill the merged command's nodes may have been kept apart by commands that are part of it now.
         return self.added([c for c in commands if c not in earlier], _merged([*earlier, command]))
 
-    def _comes_first(self, own: Command, apart: Sequence[Command], later: Sequence[Command], last: Command) -> bool:
+    def _comes_first(self, command: Command, apart: Sequence[Command], later: Sequence[Command], last: Command) -> bool:
         """Whether one of the earlier commands must come before others, see `added`; `apart` are those that stay apart."""
         return (
-            self._is_counted_after(own, apart, later, last)
-            or self._is_followed(own, apart, last)
-            or self._remains_beside(own, later)
+            self._is_counted_after(command, apart, later, last)
+            or self._is_followed(command, apart, last)
+            or self._remains_beside(command, later)
         )
 
     def _is_counted_after(
-        self, own: Command, apart: Sequence[Command], later: Sequence[Command], last: Command
+        self, command: Command, apart: Sequence[Command], later: Sequence[Command], last: Command
     ) -> bool:
         """Whether a spread of one of the command's pods counts a pod where a later command moves it.
 
@@ -295,7 +295,7 @@ class Merger:
         """
         moved_on = {move.pod for move in last.moves}
         arriving = self._moved_by(later)
-        for move, pod in self._moved(own):
+        for move, pod in self._moved(command):
             if move.pod in moved_on:
                 continue
             there = [other for other_move, other in self._moved_by(apart) if other_move.to == move.to]
@@ -304,14 +304,14 @@ class Merger:
                 return True
         return False
 
-    def _is_followed(self, own: Command, apart: Sequence[Command], last: Command) -> bool:
+    def _is_followed(self, command: Command, apart: Sequence[Command], last: Command) -> bool:
         """Whether another command moves a pod after one of the command's pods, and a rule connects the two.
 
         The affinity of a pod that `last` moves on does not matter: it is asked once the others have moved.
         """
         moved_on = {move.pod for move in last.moves}
         followers = self._moved_by(apart)
-        for move, pod in self._moved(own):
+        for move, pod in self._moved(command):
             rules = self._rules(pod)
             own_rules = rules.wide_anti_affinity if move.pod in moved_on else rules.wide
             if selects_any(own_rules, (follower for _, follower in followers)):
@@ -324,10 +324,10 @@ class Merger:
                     return True
         return False
 
-    def _remains_beside(self, own: Command, later: Sequence[Command]) -> bool:
+    def _remains_beside(self, command: Command, later: Sequence[Command]) -> bool:
         """Whether a rule connects a pod that the command's nodes keep to their end with one that a later command moves."""
-        moved = {move.pod for move in own.moves}
-        remaining = [pod for name in own.nodes for pod in self._pods_by_node.get(name, ()) if pod.key not in moved]
+        moved = {move.pod for move in command.moves}
+        remaining = [pod for name in command.nodes for pod in self._pods_by_node.get(name, ()) if pod.key not in moved]
         active = [pod for pod in remaining if pod.is_active]
         return bool(remaining) and any(
             selects_any(self._rules(pod).wide, active)

@@ -173,8 +173,8 @@ def _changed(number: int, commands: Sequence[Command], disruption_pass: Disrupti
     command = commands[number]
     if not _is_alterable(command):
         return None
-    known = {candidate.name: candidate for candidate in disruption_pass.survey.candidates}
-    going = [known[name] for name in command.nodes]
+    candidates = {candidate.name: candidate for candidate in disruption_pass.survey.candidates}
+    going = [candidates[name] for name in command.nodes]
     if not _is_held(going, disruption_pass):
         return None
     (planned,) = command.replacements

@@ -44,17 +44,17 @@ def narrowed_claims(
         The same number of claims, or None if no type remains for one of them.
     """
     total = sum(claim.price for claim in claims)
-    known: dict[tuple[Any, ...], dict[str, Any]] = {}
+    changes_of: dict[tuple[Any, ...], dict[str, Any]] = {}
     narrower = []
     for claim in claims:
         options = _launch_options(claim)
-        changes = known.get(options)
+        changes = changes_of.get(options)
         if changes is None:
             limit = _limit(claim.price, total, budget)
             narrowed = _narrowed(claim, limit, going, snapshot, is_bounded=budget is not None)
             if narrowed is None:
                 return None
-            changes = known[options] = dict(zip(_LAUNCH_FIELDS, _launch_options(narrowed), strict=True))
+            changes = changes_of[options] = dict(zip(_LAUNCH_FIELDS, _launch_options(narrowed), strict=True))
         narrower.append(msgspec.structs.replace(claim, **changes))
     return tuple(narrower)
 

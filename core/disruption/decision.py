@@ -264,8 +264,8 @@ def divided(snapshot: Snapshot, context: SchedulingContext, nodes_most: int) -> 
 
 def _by_part(objects: Sequence[T], part_of: Callable[[T], int], parts: int) -> list[tuple[T, ...]]:
     lists: list[list[T]] = [[] for _ in range(parts)]
-    for each in objects:
-        lists[part_of(each)].append(each)
+    for obj in objects:
+        lists[part_of(obj)].append(obj)
     return [tuple(objects_of_part) for objects_of_part in lists]
 
 
@@ -436,7 +436,8 @@ class _Coupling:
         for step in group.steps:
             for template, is_open in zip(context.templates, context.open_templates(step), strict=True):
                 if is_open and any(
-                    context.table.narrowed(template.offered, asked=number) != IMPOSSIBLE for number in step.alternatives
+                    context.table.narrowed(template.offered, required=number) != IMPOSSIBLE
+                    for number in step.alternatives
                 ):
                     yield template.pool.name
 
@@ -518,7 +519,7 @@ def joined_plans(snapshot: Snapshot, plans: Sequence[DisruptionPlan]) -> Disrupt
         now=snapshot.now,
         commands=tuple(command for plan in plans for command in plan.commands),
         blocked=tuple(sorted(blocked for plan in plans for blocked in plan.blocked)),
-        budgets=dict(sorted((pool, left) for plan in plans for pool, left in plan.budgets.items())),
+        budgets=dict(sorted((pool, nodes_left) for plan in plans for pool, nodes_left in plan.budgets.items())),
         cost=DisruptionCost(
             before=sum(plan.cost.before for plan in plans),
             after=sum(plan.cost.after for plan in plans),

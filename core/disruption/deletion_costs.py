@@ -122,5 +122,5 @@ def disruption_cost(pods: Iterable[Pod], claim: NodeClaim, now: datetime, gates:
     if not claim.expire_after or claim.created_at is None:
         return cost
     second = timedelta(seconds=1)
-    whole, age = claim.expire_after // second, (now - claim.created_at) // second
-    return cost * max(0, min(whole, whole - age)) // max(whole, 1)
+    lifetime, age = claim.expire_after // second, (now - claim.created_at) // second
+    return cost * max(0, min(lifetime, lifetime - age)) // max(lifetime, 1)

@@ -162,8 +162,8 @@ def _without_launches(catalogue: Catalogue, reservations: frozenset[str]) -> Cat
     return Catalogue(_closed(catalogue.default, reservations), by_class)
 
 
-def _takes_nodes(one: InstanceType, reservations: frozenset[str]) -> bool:
-    return any(offering.available and offering.reservation_id in reservations for offering in one.offerings)
+def _takes_nodes(instance_type: InstanceType, reservations: frozenset[str]) -> bool:
+    return any(offering.available and offering.reservation_id in reservations for offering in instance_type.offerings)
 
 
 def _closed(types: tuple[InstanceType, ...], reservations: frozenset[str]) -> tuple[InstanceType, ...]:
@@ -173,9 +173,9 @@ def _closed(types: tuple[InstanceType, ...], reservations: frozenset[str]) -> tu
     )
 
 
-def _type_closed(one: InstanceType, reservations: frozenset[str]) -> InstanceType:
+def _type_closed(instance_type: InstanceType, reservations: frozenset[str]) -> InstanceType:
     offerings = tuple(
         msgspec.structs.replace(offering, available=False) if offering.reservation_id in reservations else offering
-        for offering in one.offerings
+        for offering in instance_type.offerings
     )
-    return msgspec.structs.replace(one, offerings=offerings)
+    return msgspec.structs.replace(instance_type, offerings=offerings)

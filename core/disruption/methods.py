@@ -442,10 +442,12 @@ def _with_place(snapshot: Snapshot, candidate: Candidate, reservation: str) -> S
     return msgspec.structs.replace(snapshot, catalogue=msgspec.structs.replace(catalogue, default=changed))
 
 
-def _with_offering(one: InstanceType, reservation: str) -> InstanceType:
-    if all(offering.reservation_id != reservation for offering in one.offerings):
-        return one
-    return msgspec.structs.replace(one, offerings=tuple(_freed(offering, reservation) for offering in one.offerings))
+def _with_offering(instance_type: InstanceType, reservation: str) -> InstanceType:
+    if all(offering.reservation_id != reservation for offering in instance_type.offerings):
+        return instance_type
+    return msgspec.structs.replace(
+        instance_type, offerings=tuple(_freed(offering, reservation) for offering in instance_type.offerings)
+    )
 
 
 def _freed(offering: Offering, reservation: str) -> Offering:

@@ -86,13 +86,18 @@ CHANGES_KEPT: Final = 10
 HOURS: Final = "hours/"
 REPLICAS: Final = "replicas/"
 PRESENCE: Final = "presence/"
+WARM: Final = "warm/"
+BUFFER: Final = "buffer/"
 """Begin the keys of what makes nodes leave besides their specification, in the place of a rollout's NodePool: the rules that
-close it, its number of nodes, and whether it exists. No NodePool can have such a name."""
+close it, its number of nodes, whether it exists, the room that it keeps warm, and a CapacityBuffer. No NodePool can have such
+a name."""
 
 _CHANGING: Final = {
     HOURS: "when NodePool {} is closed",
     REPLICAS: "the number of nodes of NodePool {}",
     PRESENCE: "whether NodePool {} exists",
+    WARM: "the room that calendars keep warm in NodePool {}",
+    BUFFER: "what CapacityBuffer {} keeps free",
 }
 
 CONFIRMED_EVERY: Final = timedelta(days=1)
@@ -116,7 +121,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         drifted_again: Replacements that have drifted themselves since the last stop, and when they were launched.
         confirmed_at: When the row was last written although nothing had changed.
 
-    Rows with a key that begins with `HOURS`, `REPLICAS` or `PRESENCE` use the target and the times alone.
+    Rows with a key that begins with `HOURS` or another kind of change use the target and the times alone.
     """
 
     node_pool: str
@@ -211,7 +216,7 @@ class PoolRollout(msgspec.Struct, frozen=True):
     gate: RolloutGate | None
 
 
-def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, PoolRollout]:
+def rollouts(snapshot: Snapshot, stored: Mapping[str, Rollout]) -> dict[str, PoolRollout]:
     """Return pool → its rollout, for every pool with drifted nodes or a specification that changed back, by name."""
     drift, pods = DriftCheck(snapshot), _pods_by_node(snapshot)
     claims: dict[str, list[NodeClaim]] = {}
@@ -221,7 +226,7 @@ def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, Pool
     for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name):
         pool_claims = claims.get(pool.name, ())
         drifted = {claim.name for claim in pool_claims if drift.reason(claim, pool)}
-        before = known.get(pool.name)
+        before = stored.get(pool.name)
         if not drifted and before is None:
             continue
         target = target_of(pool, snapshot)
@@ -230,7 +235,7 @@ def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, Pool
             before = Rollout(node_pool=pool.name, target=target, deselected=deselected, started_at=snapshot.now)
         else:
             before = before.followed_to(target, deselected, snapshot.now)
-        if before != known.get(pool.name):
+        if before != stored.get(pool.name):
             by_pool[pool.name] = PoolRollout(before, None)
         if drifted:
             by_pool[pool.name] = _advanced(before.kept(snapshot.now), pool_claims, drifted, pods, snapshot)
@@ -271,7 +276,7 @@ def target_of(pool: NodePool, snapshot: Snapshot) -> str:
 
 def _advanced(
     before: Rollout,
-    own: Sequence[NodeClaim],
+    pool_claims: Sequence[NodeClaim],
     drifted: Iterable[str],
     pods: Mapping[str, Sequence[Pod]],
     snapshot: Snapshot,
@@ -279,12 +284,12 @@ def _advanced(
     now, old = snapshot.now, set(drifted)
     new = [
         claim
-        for claim in own
+        for claim in pool_claims
         if claim.name not in old and claim.created_at is not None and claim.created_at >= before.started_at
     ]
-    unready, again = _unready(new, pods, now), _drifted_again(before, own, old, now)
+    unready, again = _unready(new, pods, now), _drifted_again(before, pool_claims, old, now)
     before = msgspec.structs.replace(before, drifted_again=again)
-    if again and (before.failures or len(again) >= DRIFTED_AGAIN_MAX or _drifts_before_ready(again, own)):
+    if again and (before.failures or len(again) >= DRIFTED_AGAIN_MAX or _drifts_before_ready(again, pool_claims)):
         names = ", ".join(sorted(again)[:DRIFTED_AGAIN_MAX])
         rollout = before.after_failure(f"launched for what is specified now, and drifted again: {names}", now)
     elif unready:
@@ -293,7 +298,9 @@ def _advanced(
         rollout = msgspec.structs.replace(before, is_proven=True, failures=0, stopped_until=None, message="")
     else:
         rollout = before
-    is_going = any(c.deleted_at is not None or c.name in snapshot.marked_for_deletion for c in own if c.name in old)
+    is_going = any(
+        c.deleted_at is not None or c.name in snapshot.marked_for_deletion for c in pool_claims if c.name in old
+    )
     is_awaited = is_going or (bool(new) and not rollout.failures)
     return PoolRollout(rollout, _gate(rollout, now, allowed=0 if is_awaited else 1))
 
@@ -316,10 +323,12 @@ def _gate(rollout: Rollout, now: datetime, *, allowed: int) -> RolloutGate | Non
 def settling_message(rollout: Rollout) -> str:
     """Return why the specification is not followed now, and until when, as the end of a sentence."""
     times = len(rollout.changed_at) + 1
-    kind, _, pool = rollout.node_pool.rpartition("/")
-    subject = _CHANGING.get(f"{kind}/", "what NodePool {} specifies").format(pool)
-    said = "has changed" if times == 1 else f"changed {times} times within an hour"
-    return f"{subject} {said}: it is followed from {rollout.settles_at:%Y-%m-%dT%H:%M:%SZ} on, unless it changes again"
+    kind, _, name = rollout.node_pool.partition("/")
+    subject = _CHANGING[f"{kind}/"].format(name) if name else f"what NodePool {kind} specifies"
+    change = "has changed" if times == 1 else f"changed {times} times within an hour"
+    return (
+        f"{subject} {change}: it is followed from {rollout.settles_at:%Y-%m-%dT%H:%M:%SZ} on, unless it changes again"
+    )
 
 
 def gate_reason(gate: RolloutGate) -> NodeReason:
@@ -334,7 +343,7 @@ DRIFTED_AGAIN_MAX: Final = 2
 
 
 def _drifted_again(
-    rollout: Rollout, own: Iterable[NodeClaim], drifted: Collection[str], now: datetime
+    rollout: Rollout, pool_claims: Iterable[NodeClaim], drifted: Collection[str], now: datetime
 ) -> dict[str, datetime]:
     """Return the recent replacements that have drifted themselves, also those that are gone: others would drift without end.
 
@@ -342,13 +351,13 @@ def _drifted_again(
     requires. Each stop that has ended lets one more node try.
     """
     since = max(rollout.settles_at, rollout.stopped_until or rollout.settles_at, now - PERIOD)
-    seen = {c.name: c.created_at for c in own if c.name in drifted and c.created_at is not None}
+    seen = {c.name: c.created_at for c in pool_claims if c.name in drifted and c.created_at is not None}
     return {name: at for name, at in sorted({**rollout.drifted_again, **seen}.items()) if at > since}
 
 
-def _drifts_before_ready(again: Collection[str], own: Iterable[NodeClaim]) -> bool:
+def _drifts_before_ready(again: Collection[str], pool_claims: Iterable[NodeClaim]) -> bool:
     """Whether one of these has drifted before it was ready for pods: nobody changed it by hand."""
-    return any(claim.name in again and not claim.is_true(plan.INITIALIZED) for claim in own)
+    return any(claim.name in again and not claim.is_true(plan.INITIALIZED) for claim in pool_claims)
 
 
 def _unready(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: datetime) -> str:
@@ -476,10 +485,10 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         outcomes: dict[str, CommandOutcome] = {}
         if command.reason == TerminationReason.UNDERUTILIZED and moved:
             before = self.outcomes.get(command_id)  # other nodes of the command were removed earlier
-            known = CommandOutcome(command=command_id, workloads=(), savings=command.savings, carried_out_at=now)
-            workloads_of_all = sorted({*moved, *(before or known).workloads})
+            fresh = CommandOutcome(command=command_id, workloads=(), savings=command.savings, carried_out_at=now)
+            workloads_of_all = sorted({*moved, *(before or fresh).workloads})
             outcomes[command_id] = msgspec.structs.replace(
-                before or known, workloads=tuple(workloads_of_all), carried_out_at=now
+                before or fresh, workloads=tuple(workloads_of_all), carried_out_at=now
             )
         return MoveHistory(workloads=moved, outcomes=outcomes, evicted_nodes=dict(drained or {}))
 
@@ -555,10 +564,10 @@ def _moved(before: MovedWorkload | None, name: str, now: datetime) -> MovedWorkl
 
 
 def _with_hold(before: MovedWorkload | None, name: str, now: datetime) -> MovedWorkload:
-    known = before or MovedWorkload(name=name, moving_since=now, moved_at=now)
-    if known.held_until is not None and now < known.held_until:  # another command of the same round
-        return known
-    in_row = known.held_until is not None and now - known.held_until < FORGOTTEN_AFTER
-    unpaid_moves = known.unpaid_moves + 1 if in_row else 1
+    workload = before or MovedWorkload(name=name, moving_since=now, moved_at=now)
+    if workload.held_until is not None and now < workload.held_until:  # another command of the same round
+        return workload
+    in_row = workload.held_until is not None and now - workload.held_until < FORGOTTEN_AFTER
+    unpaid_moves = workload.unpaid_moves + 1 if in_row else 1
     hold = min(LONGEST_HOLD, FIRST_HOLD * 2 ** min(unpaid_moves - 1, 10))
-    return msgspec.structs.replace(known, unpaid_moves=unpaid_moves, held_until=now + hold)
+    return msgspec.structs.replace(workload, unpaid_moves=unpaid_moves, held_until=now + hold)

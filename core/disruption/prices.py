@@ -32,8 +32,8 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, claim: PlannedClaim, snapshot: Snapshot) -> ReplacementOptions:
         """Look up the claim's types among those of its NodePool."""
-        known = pool_types(snapshot).by_name(claim.node_pool, claim.node_class.name)
-        instance_types = (known[name] for name in claim.instance_types if name in known)
+        types = pool_types(snapshot).by_name(claim.node_pool, claim.node_class.name)
+        instance_types = (types[name] for name in claim.instance_types if name in types)
         return cls(claim, ()).with_types(map(_paid_for, instance_types) if claim.commitment else instance_types)
 
     @property
@@ -114,10 +114,12 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
         return None
 
 
-def _paid_for(found: InstanceType) -> InstanceType:
+def _paid_for(instance_type: InstanceType) -> InstanceType:
     """Return the type at the prices of a claim that a commitment covers."""
-    offerings = tuple(msgspec.structs.replace(offering, price=paid_for(offering.price)) for offering in found.offerings)
-    return msgspec.structs.replace(found, offerings=offerings)
+    offerings = tuple(
+        msgspec.structs.replace(offering, price=paid_for(offering.price)) for offering in instance_type.offerings
+    )
+    return msgspec.structs.replace(instance_type, offerings=offerings)
 
 
 class _AdmittedOfferings:
@@ -132,10 +134,10 @@ class _AdmittedOfferings:
         if not offering.available:
             return False
         place = (offering.zone, offering.capacity_type, *offering.reservation_labels().values())
-        known = self._known.get(place)
-        if known is None:
-            known = self._known[place] = self._admits(offering)
-        return known
+        admitted = self._known.get(place)
+        if admitted is None:
+            admitted = self._known[place] = self._admits(offering)
+        return admitted
 
     def _admits(self, offering: Offering) -> bool:
         return (

@@ -153,8 +153,8 @@ def brake(node_pool: str, message: str) -> Brake:
 
 def cpu_of(state: StateNode) -> int:
     """Return a node's millicores: those of its claim, which EC2's type says, before those that the node reports."""
-    known = state.claim.capacity.get(CPU, 0) if state.claim is not None else 0
-    return known or state.capacity.get(CPU, 0)
+    claimed = state.claim.capacity.get(CPU, 0) if state.claim is not None else 0
+    return claimed or state.capacity.get(CPU, 0)
 
 
 def shrinking(commands: Sequence[tuple[str, Command]], snapshot: Snapshot, percent: int) -> dict[str, Refusal]:

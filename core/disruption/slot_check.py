@@ -177,8 +177,8 @@ def _is_crowded(slots: Sequence[Slot], counts: DomainCounts, context: Scheduling
     Such a pod may take a slot before pods that its selector counts and that have no such spread, not after them. Of one
     command's pods it is the first. The counts are changed.
     """
-    known = [(group, context.positions[name]) for group, name in slots if name in context.positions]
-    for group, position in sorted(known, key=lambda slot: not _host_rules(slot[0], SPREAD)):
+    placed = [(group, context.positions[name]) for group, name in slots if name in context.positions]
+    for group, position in sorted(placed, key=lambda slot: not _host_rules(slot[0], SPREAD)):
         for rule in _host_rules(group, SPREAD):
             if not counts.admits(rule, context.node_index.values(rule.key)[position], group.signature):
                 return True

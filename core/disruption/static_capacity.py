@@ -71,7 +71,7 @@ class AddressRoom:
         by_zone = {zone: self._within(claim, [zone]) for zone in claim.zones}
         for _ in range(number):
             zones = (zone for zone, narrowed in by_zone.items() if narrowed is not None and self._has_room(claim, zone))
-            zone = max(zones, key=lambda one: (self._left[self._roomiest(claim, one)], one), default=None)
+            zone = max(zones, key=lambda zone: (self._left[self._roomiest(claim, zone)], zone), default=None)
             narrowed = by_zone.get(zone) if zone is not None else None
             if zone is None or narrowed is None:
                 break
@@ -179,12 +179,12 @@ def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
     """Return a claim for any type that the template allows; None if none can be launched now."""
     requirements, policy = template_requirements(pool), snapshot.options.min_values_policy
     types = admitted_types(pool_types(snapshot).of(pool.name), requirements, snapshot.catalogue.label_keys())
-    whole = _options_of(pool, types, requirements)
-    if not whole.can_launch(policy):
+    all_options = _options_of(pool, types, requirements)
+    if not all_options.can_launch(policy):
         return None
     limited = frozenset(name for limits in pool.shared_limits.values() for name in limits if name != quantity.NODES)
     if not limited:
-        return whole.planned()
+        return all_options.planned()
     choices = (_options_of(pool, fitting, requirements) for fitting in _smallest_first(types, requirements, limited))
     return next((options.planned() for options in choices if options.can_launch(policy)), None)
 

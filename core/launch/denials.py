@@ -403,8 +403,8 @@ def _admits(values: Values, value: str) -> bool:
     return values is None or value in values
 
 
-def _union(one: Values, other: Values) -> Values:
-    return None if one is None or other is None else _sorted((*one, *other))
+def _union(first: Values, second: Values) -> Values:
+    return None if first is None or second is None else _sorted((*first, *second))
 
 
 def _sorted(values: Iterable[str]) -> tuple[str, ...]:
@@ -530,25 +530,25 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
     probing_until: datetime | None = None
     version: int = 0
 
-    def after(self, found: DeniedLaunch, now: datetime) -> LaunchDenial:
+    def after(self, failure: DeniedLaunch, now: datetime) -> LaunchDenial:
         """Return the denial after one more failure.
 
         A pause in progress is not extended: the failure is a late report of the same cause.
         """
-        before = self if self._continues(found, now) else LaunchDenial(node_class=self.node_class, code=self.code)
+        before = self if self._continues(failure, now) else LaunchDenial(node_class=self.node_class, code=self.code)
         in_a_row = before.in_a_row + 1
         until, pauses = before.until, before.pauses
-        if (until is None or now >= until) and in_a_row >= _patience(found):
-            until = now + min(found.longest_pause, FIRST_PAUSE * 2 ** min(pauses, 10))
+        if (until is None or now >= until) and in_a_row >= _patience(failure):
+            until = now + min(failure.longest_pause, FIRST_PAUSE * 2 ** min(pauses, 10))
             pauses += 1
         return LaunchDenial(
             node_class=self.node_class,
             code=self.code,
-            call=found.call,
-            message=found.message,
-            scope=_scope(before, found, in_a_row),
-            node_pools=tuple(sorted({*before.node_pools, found.node_pool})),
-            revision=found.revision,
+            call=failure.call,
+            message=failure.message,
+            scope=_scope(before, failure, in_a_row),
+            node_pools=tuple(sorted({*before.node_pools, failure.node_pool})),
+            revision=failure.revision,
             in_a_row=in_a_row,
             pauses=pauses,
             until=until,
@@ -588,9 +588,9 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
 
     def explanation(self) -> str:
         """Return code, action and advice, always in the same words."""
-        said = f"{shortened(self.message)}. " if self.message else ""
+        answer = f"{shortened(self.message)}. " if self.message else ""
         what = f"{self.code} from {self.call} for EC2NodeClass {self.node_class}"
-        return f"{what}: {said}{_rule(self.code).advice}{self._quotas()}"
+        return f"{what}: {answer}{_rule(self.code).advice}{self._quotas()}"
 
     def _quotas(self) -> str:
         """The quotas that are short, by Service Quotas' names."""
@@ -598,9 +598,9 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         quotas = [BY_NAME[name].described(capacity_type) for name in names for capacity_type in capacity_types]
         return f" ({'; '.join(quotas)})" if quotas else ""
 
-    def _continues(self, found: DeniedLaunch, now: datetime) -> bool:
+    def _continues(self, failure: DeniedLaunch, now: datetime) -> bool:
         last = max((moment for moment in (self.until, self.denied_at) if moment is not None), default=None)
-        return last is not None and now - last < IN_A_ROW and found.revision == self.revision
+        return last is not None and now - last < IN_A_ROW and failure.revision == self.revision
 
 
 def _rule(code: str) -> LaunchErrorRule:
@@ -608,17 +608,17 @@ def _rule(code: str) -> LaunchErrorRule:
     return rule_of_end(code) or rule_of(code)
 
 
-def _patience(found: DeniedLaunch) -> int:
+def _patience(failure: DeniedLaunch) -> int:
     """Return how many denials in a row cause a pause. Offerings are remembered one by one, unless the launch was confined."""
-    is_of_offerings = _rule(found.code).remembered is Remembered.OFFERINGS
-    return PATIENCE if is_of_offerings and not found.is_confined else 1
+    is_of_offerings = _rule(failure.code).remembered is Remembered.OFFERINGS
+    return PATIENCE if is_of_offerings and not failure.is_confined else 1
 
 
-def _scope(before: LaunchDenial, found: DeniedLaunch, in_a_row: int) -> DenialScope:
+def _scope(before: LaunchDenial, failure: DeniedLaunch, in_a_row: int) -> DenialScope:
     """Return the scope after one more denial, the `in_a_row`-th in a row."""
-    if _rule(found.code).remembered is Remembered.REQUEST and in_a_row >= DENIALS_OF_A_PART:
+    if _rule(failure.code).remembered is Remembered.REQUEST and in_a_row >= DENIALS_OF_A_PART:
         return EVERYTHING
-    return found.scope if before.in_a_row == 0 else before.scope.widened(found.scope)
+    return failure.scope if before.in_a_row == 0 else before.scope.widened(failure.scope)
 
 
 # Explains to waiting pods which of their launches EC2 denies or has no capacity for.
@@ -648,7 +648,7 @@ def with_refusals(
     """
     claims = {pod: claim for claim in launchable for pod in claim.pods}
     first: dict[str, LaunchDenial] = {}
-    for denial in sorted(denials, key=lambda found: (found.names_capacity(), found.code)):
+    for denial in sorted(denials, key=lambda denial: (denial.names_capacity(), denial.code)):
         first.setdefault(denial.node_class, denial)
     return tuple(_explained(waiting, claims.get(waiting.pod), first) for waiting in unschedulable)
 

@@ -316,9 +316,9 @@ def user_data_problem(node_class: EC2NodeClass, cluster: Cluster, node_pool: Nod
     return ""
 
 
-def _render(node_class: EC2NodeClass, cluster: Cluster, own: Mapping[str, str], taints: Iterable[str]) -> str:
+def _render(node_class: EC2NodeClass, cluster: Cluster, pool_labels: Mapping[str, str], taints: Iterable[str]) -> str:
     family = node_class.family
-    registered = registered_labels(own, syncs_taints=not family.registers_taints)
+    registered = registered_labels(pool_labels, syncs_taints=not family.registers_taints)
     bootstrap = bootstrap_of(node_class, cluster, labels=registered, taints=registered_taints(taints), max_pods=_PODS)
     return family.user_data(bootstrap)
 

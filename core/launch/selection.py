@@ -194,8 +194,8 @@ def _widest(offerings: Sequence[Offering]) -> list[Offering]:
     most: dict[tuple[str, str], Offering] = {}
     for offering in offerings:
         place = (offering.instance_type, offering.zone)
-        known = most.get(place)
-        if known is None or offering.reservation_capacity > known.reservation_capacity:
+        widest = most.get(place)
+        if widest is None or offering.reservation_capacity > widest.reservation_capacity:
             most[place] = offering
     return list(most.values())
 

@@ -93,8 +93,8 @@ class LaunchValidation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         if self.agrees:
             return ""
         how = "" if self.call.endswith("CreateLaunchTemplate") else " (DryRun)"
-        said = f"{self.call}{how}: {self.code}: {shortened(self.message)}. {rule_of(self.code).advice}"
-        return f"{said} {encoded_part(self.message)}".rstrip()
+        answer = f"{self.call}{how}: {self.code}: {shortened(self.message)}. {rule_of(self.code).advice}"
+        return f"{answer} {encoded_part(self.message)}".rstrip()
 
 
 def concerns_the_class(code: str) -> bool:
@@ -523,9 +523,9 @@ def _of_devices(node_class: EC2NodeClass) -> Iterator[LaunchProblem]:
     first: dict[str, int] = {}
     for index, device in enumerate(devices):
         place = f"spec.blockDeviceMappings[{index}]"
-        known = first.setdefault(device.device_name, index)
-        if device.device_name and known != index:
-            problem = f"{device.device_name} is mapped by entry {known} already, and EC2 takes a device once"
+        mapped_by = first.setdefault(device.device_name, index)
+        if device.device_name and mapped_by != index:
+            problem = f"{device.device_name} is mapped by entry {mapped_by} already, and EC2 takes a device once"
             yield LaunchProblem(f"{place}.deviceName", problem)
         if device.ebs is not None:
             yield from _of_volume(f"{place}.ebs", device.ebs, device)

@@ -91,25 +91,25 @@ class ArrayReader:
         self._add(text[at:], passed, blocks)
         return blocks
 
-    def _add(self, text: bytes, passed: Sequence[Block], found: list[Block]) -> None:
+    def _add(self, text: bytes, passed: Sequence[Block], blocks: list[Block]) -> None:
         """Add the blocks of a text that replaces the passed blocks; a small block before it becomes part of them."""
         if text in (b"", b","):
             return
         elements = [bytes(element) for element in _split(b"[" + text[:-1] + b"]")]
-        known: dict[bytes, Any] = {}
-        if found and len(found[-1].text) < BLOCK_BYTES // 2:
-            elements[:0] = found[-1].elements
-            passed = (*passed, found.pop())
+        decoded: dict[bytes, Any] = {}
+        if blocks and len(blocks[-1].text) < BLOCK_BYTES // 2:
+            elements[:0] = blocks[-1].elements
+            passed = (*passed, blocks.pop())
         for block in passed:
-            known.update(zip(block.elements, block.objects, strict=True))
-        found += self._divided(elements, known)
+            decoded.update(zip(block.elements, block.objects, strict=True))
+        blocks += self._divided(elements, decoded)
 
-    def _divided(self, elements: Sequence[bytes], known: dict[bytes, Any]) -> Iterator[Block]:
+    def _divided(self, elements: Sequence[bytes], decoded: dict[bytes, Any]) -> Iterator[Block]:
         length = sum(map(len, elements))
         size = max(1, len(elements) if length <= 2 * BLOCK_BYTES else len(elements) * BLOCK_BYTES // length)
         for start in range(0, len(elements), size):
             part = tuple(elements[start : start + size])
-            objects = tuple(known[element] if element in known else self._decode(element) for element in part)
+            objects = tuple(decoded[element] if element in decoded else self._decode(element) for element in part)
             yield Block(part, b",".join(part) + b",", objects)
 
 
@@ -188,14 +188,14 @@ class FormReader:
         envelope = codec.opened(form.snapshot, codec.SNAPSHOT)
         try:
             body = msgspec.json.decode(envelope.body, type=dict[str, msgspec.Raw])
-            given = {name: self._fields[name](raw) for name, raw in body.items() if name in self._fields}
-            given |= {"pods": self._pods.read(envelope), "catalogue": self._catalogues(form.catalogue)}
-            missing = [name for name in self._required if name not in given]
+            fields = {name: self._fields[name](raw) for name, raw in body.items() if name in self._fields}
+            fields |= {"pods": self._pods.read(envelope), "catalogue": self._catalogues(form.catalogue)}
+            missing = [name for name in self._required if name not in fields]
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidInputError(f"cannot be read: {error}", subject="document") from error
         if missing:
             raise InvalidInputError(f"cannot be read: it has no `{missing[0]}`", subject="document")
-        return Snapshot(**given)
+        return Snapshot(**fields)
 
 
 class _PodReader:
@@ -230,8 +230,8 @@ def _pods_of(block: Block, specs: Sequence[PodSpec], records: Mapping[int, Pod])
     for record in block.objects:
         if record.spec >= len(specs):
             raise InvalidInputError("a pod refers to a spec that is not there", subject="Snapshot")
-        spec, known = specs[record.spec], records.get(id(record))
-        pods.append(known if known is not None and known.spec is spec else codec.pod_of(record, spec))
+        spec, pod = specs[record.spec], records.get(id(record))
+        pods.append(pod if pod is not None and pod.spec is spec else codec.pod_of(record, spec))
     return tuple(pods)
 
 

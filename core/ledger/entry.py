@@ -156,10 +156,10 @@ def decode_documents(raw: bytes, base: bytes) -> LedgerDocuments:
         InvalidInputError: If it is damaged, or needs another base.
     """
     _, body = _divided(raw)
-    whole = decompressed(body, base)
-    end = len(whole) - _LENGTH_BYTES
-    length = int.from_bytes(whole[end:], "big")
-    return LedgerDocuments(snapshot=whole[:length], plan=whole[length:end])
+    text = decompressed(body, base)
+    end = len(text) - _LENGTH_BYTES
+    length = int.from_bytes(text[end:], "big")
+    return LedgerDocuments(snapshot=text[:length], plan=text[length:end])
 
 
 def _divided(raw: bytes) -> tuple[bytes, bytes]:
@@ -234,10 +234,10 @@ def concerns(entry: LogEntry, *, pod: str = "", node: str = "") -> bool:
 
 def by_decision(outcomes: Iterable[DecisionOutcome]) -> dict[str, list[DecisionOutcome]]:
     """Return the outcomes by the decision's id, each list in order of time."""
-    found: dict[str, list[DecisionOutcome]] = {}
+    grouped: dict[str, list[DecisionOutcome]] = {}
     for outcome in sorted(outcomes, key=lambda outcome: (outcome.at, outcome)):
-        found.setdefault(outcome.decision, []).append(outcome)
-    return found
+        grouped.setdefault(outcome.decision, []).append(outcome)
+    return grouped
 
 
 def _came_to_nothing(outcome: DecisionOutcome | None) -> bool:
@@ -264,13 +264,13 @@ def _state(entry: LedgerEntry, ended: Mapping[str, DecisionOutcome]) -> str:
         return OBSERVED
     if not entry.parts:
         return DECIDED
-    found = [ended.get(part.id) for part in entry.parts]
-    reasons = sorted({outcome.reason for outcome in found if outcome is not None and _came_to_nothing(outcome)})
-    if len([outcome for outcome in found if _came_to_nothing(outcome)]) == len(found):
+    endings = [ended.get(part.id) for part in entry.parts]
+    reasons = sorted({outcome.reason for outcome in endings if outcome is not None and _came_to_nothing(outcome)})
+    if len([outcome for outcome in endings if _came_to_nothing(outcome)]) == len(endings):
         return f"came to nothing: {', '.join(reasons)}"
     if any(_is_waiting(part, ended) for part in entry.parts):
         return PROPOSED
-    if any(outcome is None for outcome in found):
+    if any(outcome is None for outcome in endings):
         return UNDER_WAY if entry.function == DISRUPT else DECIDED
     return f"done in part: {', '.join(reasons)}" if reasons else OutcomeState.DONE
 
@@ -444,5 +444,5 @@ def _counted(number: int, noun: str) -> str:
 
 def _most_common(reasons: Iterable[str]) -> str:
     """Return the most common reason; ties by name."""
-    found = Counter(reasons)
-    return min(found, key=lambda reason: (-found[reason], reason), default=RunReason.NOTHING_TO_DO)
+    counts = Counter(reasons)
+    return min(counts, key=lambda reason: (-counts[reason], reason), default=RunReason.NOTHING_TO_DO)

@@ -163,10 +163,10 @@ class LedgerReader:
         Raises:
             InvalidInputError: If a part of it is missing or damaged; the message names it.
         """
-        found = decode_documents(raw, self._base(entry, entry.base))
-        if digest_of(found.plan) != entry.plan_digest:
+        decoded = decode_documents(raw, self._base(entry, entry.base))
+        if digest_of(decoded.plan) != entry.plan_digest:
             raise InvalidInputError("its plan is not the one that its header names", subject=f"ledger entry {entry.id}")
-        return found
+        return decoded
 
     def snapshot(self, entry: LedgerEntry, documents: LedgerDocuments) -> Snapshot:
         """Return the snapshot with its catalogue.
@@ -195,15 +195,15 @@ class LedgerReader:
 
     def _base(self, entry: LedgerEntry, digest: str) -> bytes:
         """Return the document of this digest, and those that it is the difference to before it."""
-        found = list[tuple[str, bytes]]()
+        differences = list[tuple[str, bytes]]()
         while digest and digest not in self._known:
-            if len(found) == CHAIN_MAX:
+            if len(differences) == CHAIN_MAX:
                 problem = f"needs more than {CHAIN_MAX} documents, each the difference to another one"
                 raise InvalidInputError(problem, subject=f"ledger entry {entry.id}")
-            found.append((digest, self._needed(entry, digest)))
-            digest = needed_base(found[-1][1])
+            differences.append((digest, self._needed(entry, digest)))
+            digest = needed_base(differences[-1][1])
         document = self._kept(digest, self._known[digest]) if digest else b""
-        for name, written in reversed(found):
+        for name, written in reversed(differences):
             document = self._kept(name, decode_base(written, document))
         return document
 

@@ -442,14 +442,14 @@ def _candidates(
     ]
 
 
-def _enter(record: ClaimRecord, node: Node, pods: _Left, placed: PlacedPods, found: list[DecidedBinding]) -> _Left:
+def _enter(record: ClaimRecord, node: Node, pods: _Left, placed: PlacedPods, bindings: list[DecidedBinding]) -> _Left:
     """Place the pods that may be bound; return the others, each with its objection."""
     remaining: _Left = []
     for pod, before in pods:
         reason = before if before is BindingReason.OUTRANKED else objection(pod, node, placed)
         if reason is None:
             placed.place(pod, node.name)
-            found.append(DecidedBinding(record.name, pod, node.name))
+            bindings.append(DecidedBinding(record.name, pod, node.name))
         else:
             remaining.append((pod, reason))
     return remaining
@@ -510,18 +510,18 @@ def _connected(pods: Sequence[Pod]) -> dict[int, int]:
     their own (a StatefulSet's, an indexed Job's) are groups of their own, and share their selections.
     """
     groups: dict[int, int] = {}
-    known: dict[PodSelection, list[int]] = {}
+    selected: dict[PodSelection, list[int]] = {}
     with_label = _by_label(pods)
     for position, pod in enumerate(pods):
         for selection in _selections(pod):
             groups.setdefault(position, position)
-            if selection not in known:
+            if selection not in selected:
                 candidates = _pods_with_labels(selection, with_label, len(pods))
-                known[selection] = [other for other in candidates if selection.selects(pods[other])]
-                for other in known[selection]:
+                selected[selection] = [other for other in candidates if selection.selects(pods[other])]
+                for other in selected[selection]:
                     groups.setdefault(other, other)
                     _join(groups, position, other)
-            for other in known[selection][:1]:
+            for other in selected[selection][:1]:
                 _join(groups, position, other)
     return {position: _first(groups, position) for position in groups}
 
@@ -550,8 +550,8 @@ def _pods_with_labels(
     return min(narrowed, key=len, default=range(pods))
 
 
-def _join(groups: dict[int, int], one: int, other: int) -> None:
-    low, high = sorted((_first(groups, one), _first(groups, other)))
+def _join(groups: dict[int, int], first: int, second: int) -> None:
+    low, high = sorted((_first(groups, first), _first(groups, second)))
     groups[high] = low
 
 

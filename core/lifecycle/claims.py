@@ -276,19 +276,19 @@ def addresses_left(
     `node_classes` are manifests with their status. A claim without an instance counts in every zone in which it may get one:
     in its subnet there, or in the one with the most left if it has none.
     """
-    known = map(_readable, filter(has_address_reading, node_classes))
-    classes = {node_class.name: node_class for node_class in known if node_class is not None}
+    readable = map(_readable, filter(has_address_reading, node_classes))
+    classes = {node_class.name: node_class for node_class in readable if node_class is not None}
     readings = {name: reading for name in sorted(classes) if (reading := reading_of(classes[name])) is not None}
     latest: dict[str, AddressReading] = {}
-    for name, reading in sorted(readings.items(), key=lambda one: one[1].read_at):
+    for name, reading in sorted(readings.items(), key=lambda item: item[1].read_at):
         subnets = {subnet.id for subnet in classes[name].status.subnets}
         latest |= {subnet: reading for subnet in reading.free if subnet in subnets}
     addresses = {subnet: latest[subnet].free[subnet] for subnet in sorted(latest)}
     for record in sorted(records, key=lambda record: record.name) if addresses else ():
         name = record.plan.node_class.name
-        each = readings[name].per_node if name in readings else 1
+        per_node = readings[name].per_node if name in readings else 1
         for subnet in _subnets_of(record, classes.get(name), latest, addresses, now):
-            addresses[subnet] -= each
+            addresses[subnet] -= per_node
     return addresses
 
 
@@ -303,7 +303,7 @@ def _subnets_of(
     record: ClaimRecord,
     node_class: EC2NodeClass | None,
     latest: Mapping[str, AddressReading],
-    left: Mapping[str, int],
+    addresses: Mapping[str, int],
     now: datetime,
 ) -> list[str]:
     """Return the subnets in which a claim takes addresses that no reading counts."""
@@ -316,16 +316,16 @@ def _subnets_of(
     if record.deletion is not None or node_class is None:
         return []
     zones = {offering.zone for offering in record.offerings} or set(record.plan.zones)
-    return [subnet for zone in sorted(zones) for subnet in _subnet_in(zone, record, node_class, left)]
+    return [subnet for zone in sorted(zones) for subnet in _subnet_in(zone, record, node_class, addresses)]
 
 
-def _subnet_in(zone: str, record: ClaimRecord, node_class: EC2NodeClass, left: Mapping[str, int]) -> list[str]:
+def _subnet_in(zone: str, record: ClaimRecord, node_class: EC2NodeClass, addresses: Mapping[str, int]) -> list[str]:
     """Return the claim's subnet in the zone, by default the one with the most addresses left; none if one has plenty."""
     subnets = [subnet.id for subnet in node_class.status.subnets if subnet.zone == zone]
-    if not subnets or any(subnet not in left for subnet in subnets):
+    if not subnets or any(subnet not in addresses for subnet in subnets):
         return []
     chosen = record.subnets.get(zone)
-    return [chosen] if chosen in subnets else [max(subnets, key=lambda subnet: (left[subnet], subnet))]
+    return [chosen] if chosen in subnets else [max(subnets, key=lambda subnet: (addresses[subnet], subnet))]
 
 
 # Counts the places in capacity reservations that claims hold or are being launched into.

@@ -108,9 +108,9 @@ def time_limit(queued: int) -> timedelta:
 
 
 def _replace(record: CommandRecord, facts: CommandFacts, leaving: tuple[str, ...], now: datetime) -> CommandStep:
-    known = {name: facts.claims.get(name) for name in record.replacements}
-    present = {name: claim for name, claim in known.items() if claim is not None and claim.deletion is None}
-    lost = known.keys() - present.keys()
+    replacements = {name: facts.claims.get(name) for name in record.replacements}
+    present = {name: claim for name, claim in replacements.items() if claim is not None and claim.deletion is None}
+    lost = replacements.keys() - present.keys()
     pending = {name for name, claim in present.items() if claim.phase is not ClaimPhase.INITIALIZED}
     if not pending and not lost:
         return RemoveCandidates(leaving)

@@ -477,9 +477,9 @@ def restart(deployment: WireWorkload, claim: str) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": deployment.metadata.resource_version}, "spec": {"template": template}}
 
 
-def _is_a_pod(given: int | str, *, from_percent: int) -> bool:
+def _is_a_pod(amount: int | str, *, from_percent: int) -> bool:
     """Whether a number, or a percentage of the one replica, is a pod: Kubernetes rounds surge up and unavailability down."""
-    text = str(given)
+    text = str(amount)
     least = from_percent if text.endswith("%") else 1
     return int(text.removesuffix("%")) >= least
 

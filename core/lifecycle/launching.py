@@ -78,23 +78,23 @@ def share_launches(
     Claims of a shared launch have its offerings and subnets in place of their own. `token_of` gives the token of a launch by
     the name of its first claim. Claims that were requested before keep theirs.
     """
-    given = list(records)
+    ordered = list(records)
     by_shape: dict[Any, list[_Launch]] = {}
-    for index, record in enumerate(given):
+    for index, record in enumerate(ordered):
         if not record.attempts:
             _join(by_shape.setdefault(_shape(record), []), index, record, at_most)
-    shared = list(given)
+    shared = list(ordered)
     for launch in chain.from_iterable(by_shape.values()):
         if len(launch.members) == 1:
             continue
-        token = token_of(given[launch.members[0]].name)
+        token = token_of(ordered[launch.members[0]].name)
         for share, index in enumerate(launch.members):
             shared[index] = msgspec.structs.replace(
-                given[index],
+                ordered[index],
                 token=token,
                 shares=len(launch.members),
                 share=share,
-                first=given[launch.members[0]].name,
+                first=ordered[launch.members[0]].name,
                 offerings=launch.offerings,
                 subnets=launch.subnets,
             )
@@ -372,12 +372,12 @@ def with_subnets(records: Iterable[ClaimRecord], snapshot: Snapshot) -> list[Cla
     A claim takes addresses in every zone in which it may be launched. A zone where a subnet has plenty, or where the
     EC2NodeClass has only one, is left out: its launches go to the subnet that had most at the last reading.
     """
-    given = list(records)
+    ordered = list(records)
     if not snapshot.subnet_addresses:
-        return given
+        return ordered
     classes = {node_class.name: node_class for node_class in snapshot.node_classes}
     addresses = dict(snapshot.subnet_addresses)
-    return [_assigned(record, classes.get(record.plan.node_class.name), addresses) for record in given]
+    return [_assigned(record, classes.get(record.plan.node_class.name), addresses) for record in ordered]
 
 
 def full_zones(node_class: NodeClass, free: Mapping[str, int]) -> frozenset[str]:
@@ -391,17 +391,17 @@ def full_zones(node_class: NodeClass, free: Mapping[str, int]) -> frozenset[str]
     return frozenset(zone for zone, addresses in most.items() if addresses < node_class.addresses_per_node)
 
 
-def _assigned(record: ClaimRecord, node_class: NodeClass | None, left: dict[str, int]) -> ClaimRecord:
-    """Return the claim with its subnets, and take its addresses from `left`."""
+def _assigned(record: ClaimRecord, node_class: NodeClass | None, free: dict[str, int]) -> ClaimRecord:
+    """Return the claim with its subnets, and take its addresses from `free`."""
     if node_class is None:
         return record
     chosen: dict[str, str] = {}
     for zone in sorted({offering.zone for offering in record.offerings}):
         subnets = sorted(subnet for subnet, subnet_zone in node_class.subnets if subnet_zone == zone)
-        if not subnets or any(subnet not in left for subnet in subnets):
+        if not subnets or any(subnet not in free for subnet in subnets):
             continue
-        roomiest = max(subnets, key=lambda subnet: left[subnet])  # the first of several
-        left[roomiest] -= node_class.addresses_per_node
+        roomiest = max(subnets, key=lambda subnet: free[subnet])  # the first of several
+        free[roomiest] -= node_class.addresses_per_node
         if len(subnets) > 1:
             chosen[zone] = roomiest
     return msgspec.structs.replace(record, subnets=chosen) if chosen else record

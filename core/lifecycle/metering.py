@@ -141,8 +141,8 @@ def spending(
             read_at, reading = meter.readings.get(period, (start, None))
             amount = running
             if reading is not None and abs(read_at - start) < SAME_PERIOD[period]:
-                whole = sum(cost(record, cap.name, None, now) for record in records)
-                amount = max(running, meter.ended + whole - reading)
+                ever_spent = sum(cost(record, cap.name, None, now) for record in records)
+                amount = max(running, meter.ended + ever_spent - reading)
             spent.append(Spending(cap=cap.name, period=period, since=start, at=now, spent=amount, hourly=hourly))
     return tuple(spent)
 

@@ -74,10 +74,10 @@ class Mirrored(msgspec.Struct, frozen=True, kw_only=True):
         return [_written(kind, condition) for kind, condition in sorted(self.conditions.items())]
 
 
-def mirrored(record: ClaimRecord, found: Mapping[str, Condition] | None = None) -> Mirrored:
-    """Return the desired NodeClaim; `found` are conditions that the record does not have, and take precedence over its own."""
+def mirrored(record: ClaimRecord, observed: Mapping[str, Condition] | None = None) -> Mirrored:
+    """Return the desired NodeClaim; `observed` are conditions that the record lacks, and take precedence over its own."""
     machine = record.machine
-    by_kind = _conditions(record) | dict(found or {})
+    by_kind = _conditions(record) | dict(observed or {})
     by_kind[plan.READY] = _ready(by_kind)
     status = {
         "nodeName": record.node_name,
@@ -204,13 +204,13 @@ def _may_stay(deletion: Deletion) -> bool:
     return deletion.reason not in LASTING or deletion.deadline is None
 
 
-def _written(kind: str, found: Condition) -> JsonObject:
-    since = found.changed_at or datetime.fromtimestamp(0, UTC)
+def _written(kind: str, condition: Condition) -> JsonObject:
+    since = condition.changed_at or datetime.fromtimestamp(0, UTC)
     return {
         "type": kind,
-        "status": found.status,
-        "reason": found.reason or kind,
-        "message": found.message,
+        "status": condition.status,
+        "reason": condition.reason or kind,
+        "message": condition.message,
         "lastTransitionTime": since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "observedGeneration": _GENERATION,
     }
@@ -309,7 +309,7 @@ def _fault(obj: JsonObject) -> Refusal | None:
 def _planned(
     claim: NodeClaim,
     uid: str,
-    asked: Requirements,
+    required: Requirements,
     node_labels: dict[str, str],
     node_class: NodeClass,
     offered: Mapping[str, tuple[Offering, ...]],
@@ -324,7 +324,7 @@ def _planned(
         annotations=_annotations(claim, uid),
         taints=claim.taints,
         startup_taints=claim.startup_taints,
-        requirements=tuple(asked.without(labels.NODEPOOL).values()),
+        requirements=tuple(required.without(labels.NODEPOOL).values()),
         instance_types=_by_price(offered),
         zones=tuple(sorted({offering.zone for offering in offerings})),
         capacity_types=tuple(sorted({offering.capacity_type for offering in offerings})),
@@ -351,29 +351,30 @@ def _node_class(claim: NodeClaim, snapshot: Snapshot) -> NodeClass | Refusal:
 
 
 def _offered(
-    claim: NodeClaim, asked: Requirements, types: tuple[InstanceType, ...], keys: frozenset[str]
+    claim: NodeClaim, required: Requirements, types: tuple[InstanceType, ...], keys: frozenset[str]
 ) -> dict[str, tuple[Offering, ...]] | Refusal:
     """Return the available offerings of each suitable type, by its name."""
-    unknown = asked.get(labels.ZONE_ID)
-    alike = admitted_types(types, asked, keys)
+    unknown = required.get(labels.ZONE_ID)
+    alike = admitted_types(types, required, keys)
     if not alike or (unknown is not None and not unknown.tolerates_absence):
-        return RequirementsUnmet(_unmet(asked, types, keys))
+        return RequirementsUnmet(_unmet(required, types, keys))
     large = [instance_type for instance_type in alike if quantity.fits(claim.resources, instance_type.allocatable())]
     if not large:
         return RequestsTooLarge(len(alike))
     open_now = {
-        instance_type.name: tuple(o for o in instance_type.offerings if _is_open(o, asked)) for instance_type in large
+        instance_type.name: tuple(o for o in instance_type.offerings if _is_open(o, required))
+        for instance_type in large
     }
     if not any(open_now.values()):
         return NoneOpen(len(large))
     return {name: offerings for name, offerings in open_now.items() if offerings}
 
 
-def _unmet(asked: Requirements, types: tuple[InstanceType, ...], keys: frozenset[str]) -> str:
+def _unmet(required: Requirements, types: tuple[InstanceType, ...], keys: frozenset[str]) -> str:
     """Return the key of the requirement that no type meets, if a single one rules out all types; empty for none."""
     alone = (
         requirement
-        for requirement in asked.values()
+        for requirement in required.values()
         if requirement.key == labels.ZONE_ID or not admitted_types(types, Requirements([requirement]), keys)
     )
     return next((requirement.key for requirement in alone), "")
@@ -395,35 +396,35 @@ def _within_limits(
     limits = next((pool.limits for pool in snapshot.node_pools if pool.name == node_pool), {})
     headroom = quantity.subtract(limits, used.get(node_pool, {}))
 
-    def allows(found: InstanceType) -> bool:
-        one_more = {**found.capacity, quantity.NODES: 1}
+    def allows(instance_type: InstanceType) -> bool:
+        one_more = {**instance_type.capacity, quantity.NODES: 1}
         return all(one_more.get(name, 0) <= headroom[name] for name in limits)
 
-    return frozenset(found.name for found in types if allows(found))
+    return frozenset(instance_type.name for instance_type in types if allows(instance_type))
 
 
-def _is_open(offering: Offering, asked: Requirements) -> bool:
-    return offering.available and offering.requirements().conflict(asked) is None
+def _is_open(offering: Offering, required: Requirements) -> bool:
+    return offering.available and offering.requirements().conflict(required) is None
 
 
 def _by_price(offered: Mapping[str, tuple[Offering, ...]]) -> tuple[str, ...]:
     return tuple(sorted(offered, key=lambda name: (min(offering.price for offering in offered[name]), name)))
 
 
-def _labels(claim: NodeClaim, asked: Requirements, node_class: NodeClass) -> dict[str, str]:
+def _labels(claim: NodeClaim, required: Requirements, node_class: NodeClass) -> dict[str, str]:
     """Return the node's labels: the claim's own, and a value for each label that its requirements leave to us (Karpenter).
 
     Well-known labels follow from the instance; the claim's own values for them are ignored.
     """
-    chosen = {r.key: min(r.values) for r in asked.values() if r.is_finite and r.values and _is_free(r.key)}
+    chosen = {r.key: min(r.values) for r in required.values() if r.is_finite and r.values and _is_free(r.key)}
     free_labels = {key: value for key, value in claim.labels.items() if _is_free(key)}
     pool = {labels.NODEPOOL: claim.node_pool} if claim.node_pool else {}
     return dict(sorted({**chosen, **free_labels, **pool, labels.NODECLASS: node_class.name}.items()))
 
 
 def _is_free(key: str) -> bool:
-    known = labels.normalized(key)
-    return known not in labels.WELL_KNOWN and not labels.is_restricted(known) and known != labels.ZONE_ID
+    normalized = labels.normalized(key)
+    return normalized not in labels.WELL_KNOWN and not labels.is_restricted(normalized) and normalized != labels.ZONE_ID
 
 
 def _annotations(claim: NodeClaim, uid: str) -> dict[str, str]:

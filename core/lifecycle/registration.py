@@ -180,13 +180,17 @@ def _spec(node: Node | None) -> ClaimSpec | None:
         return None
 
 
-def _trusted(found: Mapping[str, str], node: Node | None, pool: NodePool) -> dict[str, str]:
+def _trusted(claim_labels: Mapping[str, str], node: Node | None, pool: NodePool) -> dict[str, str]:
     """Return the labels without those that a kubelet may not set, unless the node has them already or the NodePool sets them.
 
     A node writes its own annotations: with the labels in them it could attract pods that trust such labels.
     """
-    known = {**template_labels(pool), **(node.labels if node is not None else {})}
-    return {k: value for k, value in found.items() if not labels.is_kept_from_kubelets(k) or known.get(k) == value}
+    trusted_labels = {**template_labels(pool), **(node.labels if node is not None else {})}
+    return {
+        k: value
+        for k, value in claim_labels.items()
+        if not labels.is_kept_from_kubelets(k) or trusted_labels.get(k) == value
+    }
 
 
 def _spec_of_pool(node: Node | None, pool: NodePool) -> ClaimSpec:
@@ -281,10 +285,10 @@ def _finalizers(node: Node) -> tuple[str, ...]:
 
 
 def _merged(present: list[Taint], wanted: Iterable[Taint]) -> list[Taint]:
-    known = {(taint.key, taint.effect) for taint in present}
+    merged_keys = {(taint.key, taint.effect) for taint in present}
     merged = list(present)
     for taint in wanted:
-        if (taint.key, taint.effect) not in known:
-            known.add((taint.key, taint.effect))
+        if (taint.key, taint.effect) not in merged_keys:
+            merged_keys.add((taint.key, taint.effect))
             merged.append(taint)
     return merged

@@ -109,9 +109,9 @@ def _hashes_of_class(claim: NodeClaim, pool: NodePool, node_class: NodeClass) ->
     drifted = claim.conditions.get(conditions.DRIFTED)
     reason = drifted.reason if drifted is not None and drifted.status == "True" else ""
     hashes: dict[str, str] = {}
-    for (key, version, current, theirs), known in zip(parts, reasons, strict=True):
+    for (key, version, current, theirs), drift_reasons in zip(parts, reasons, strict=True):
         our_hash, same = claim.annotations.get(key, ""), claim.annotations.get(version) == theirs.get(version)
-        has_drifted = reason in known or bool(our_hash and same and theirs.get(key, our_hash) != our_hash)
+        has_drifted = reason in drift_reasons or bool(our_hash and same and theirs.get(key, our_hash) != our_hash)
         if current:
             hashes |= {key: (our_hash or UNKNOWN_HASH) if has_drifted else current, version: HASH_VERSION}
     return hashes
@@ -170,32 +170,32 @@ class Owners(msgspec.Struct, frozen=True, kw_only=True):
     records: Mapping[str, ClaimRecord]
 
 
-def adoption_state(found: LaunchedClaim, owners: Owners, now: datetime) -> tuple[AdoptionState, Objection | None]:
+def adoption_state(launched: LaunchedClaim, owners: Owners, now: datetime) -> tuple[AdoptionState, Objection | None]:
     """Return the state of a NodeClaim's adoption, with an objection if it is refused."""
-    name = found.node_claim.name
+    name = launched.node_claim.name
     record = owners.records.get(name)
-    if record is not None and record.provider_id == found.node_claim.provider_id:
-        if is_marked(found, owners.cluster):
+    if record is not None and record.provider_id == launched.node_claim.provider_id:
+        if is_marked(launched, owners.cluster):
             return AdoptionState.OURS, None
-        objection = _half_done_objection(found)
+        objection = _half_done_objection(launched)
         return (AdoptionState.BEGUN, None) if objection is None else (AdoptionState.REFUSED, objection)
     if record is not None:
         problem = f"claim {name} has the instance {record.instance_id or '(none yet)'}"
         return AdoptionState.REFUSED, Objection(AdoptionReason.NAME_TAKEN, problem)
-    objection = _objection(found, owners, now)
+    objection = _objection(launched, owners, now)
     return (AdoptionState.ADOPTABLE, None) if objection is None else (AdoptionState.REFUSED, objection)
 
 
-def is_marked(found: LaunchedClaim, cluster: str) -> bool:
+def is_marked(launched: LaunchedClaim, cluster: str) -> bool:
     """Whether NodeClaim, Node and instance carry all marks of ours and none of Karpenter's.
 
     A Node that has not registered has none of either yet.
     """
-    name, tags = found.node_claim.name, found.tags or {}
-    nodes = [node for node in found.nodes if node.labels.get(labels.REGISTERED) == "true"]
-    is_tagged = all(tags.get(key) == value for key, value in ownership_tags(found.node_claim, cluster).items())
-    is_mirror = found.node_claim.annotations.get(labels.CLAIM) == name
-    kept_by = [found.finalizers, *(node.finalizers for node in nodes)]
+    name, tags = launched.node_claim.name, launched.tags or {}
+    nodes = [node for node in launched.nodes if node.labels.get(labels.REGISTERED) == "true"]
+    is_tagged = all(tags.get(key) == value for key, value in ownership_tags(launched.node_claim, cluster).items())
+    is_mirror = launched.node_claim.annotations.get(labels.CLAIM) == name
+    kept_by = [launched.finalizers, *(node.finalizers for node in nodes)]
     is_annotated = all(node.annotations.get(labels.CLAIM) == name for node in nodes)
     return (
         is_tagged
@@ -218,33 +218,33 @@ def ownership_tags(claim: NodeClaim, cluster: str) -> dict[str, str]:
     }
 
 
-def _half_done_objection(found: LaunchedClaim) -> Objection | None:
+def _half_done_objection(launched: LaunchedClaim) -> Objection | None:
     """Return why an adoption that has begun cannot be completed."""
-    claim = found.node_claim
-    if found.tags is None:
+    claim = launched.node_claim
+    if launched.tags is None:
         return Objection(AdoptionReason.INSTANCE_NOT_FOUND, f"EC2 has no running instance of {claim.provider_id}")
-    return _deleted(found)
+    return _deleted(launched)
 
 
-def _deleted(found: LaunchedClaim) -> Objection | None:
-    if found.node_claim.deleted_at is not None:
-        return Objection(AdoptionReason.BEING_DELETED, f"NodeClaim {found.node_claim.name} is being deleted")
-    for node in found.nodes:
+def _deleted(launched: LaunchedClaim) -> Objection | None:
+    if launched.node_claim.deleted_at is not None:
+        return Objection(AdoptionReason.BEING_DELETED, f"NodeClaim {launched.node_claim.name} is being deleted")
+    for node in launched.nodes:
         if node.deleted_at is not None:
             return Objection(AdoptionReason.BEING_DELETED, f"Node {node.name} is being deleted")
     return None
 
 
-def _objection(found: LaunchedClaim, owners: Owners, now: datetime) -> Objection | None:
+def _objection(launched: LaunchedClaim, owners: Owners, now: datetime) -> Objection | None:
     """Return the first reason against the adoption, in the order in which a user should resolve them."""
-    claim = found.node_claim
+    claim = launched.node_claim
     if claim.node_class is None or claim.node_class.group != labels.AWS_GROUP:
         group = claim.node_class.group if claim.node_class is not None else "(none)"
         return Objection(AdoptionReason.OTHER_PROVIDER, f"its nodeClassRef has the group {group}")
-    deleted = _deleted(found)
+    deleted = _deleted(launched)
     if deleted is not None:
         return deleted
-    closed = next((node.name for node in found.nodes if REBOOTING in node.taints), "")
+    closed = next((node.name for node in launched.nodes if REBOOTING in node.taints), "")
     if closed or claim.is_true(conditions.REBOOTING):
         where = f"Node {closed} has the taint {REBOOTING.key}" if closed else f"NodeClaim {claim.name} is Rebooting"
         return Objection(AdoptionReason.REBOOTING, where)
@@ -260,11 +260,11 @@ def _objection(found: LaunchedClaim, owners: Owners, now: datetime) -> Objection
             AdoptionReason.NODE_CLASS_NOT_FOUND,
             f"EC2NodeClass {claim.node_class.name} {_gone(node_class is not None)}",
         )
-    return _instance_objection(found, owners.cluster, now)
+    return _instance_objection(launched, owners.cluster, now)
 
 
-def _instance_objection(found: LaunchedClaim, cluster: str, now: datetime) -> Objection | None:
-    claim, tags = found.node_claim, found.tags
+def _instance_objection(launched: LaunchedClaim, cluster: str, now: datetime) -> Objection | None:
+    claim, tags = launched.node_claim, launched.tags
     instance = claim.provider_id.rpartition("/")[2]
     if tags is None:
         return Objection(AdoptionReason.INSTANCE_NOT_FOUND, f"EC2 has no running instance {instance}")
@@ -274,10 +274,14 @@ def _instance_objection(found: LaunchedClaim, cluster: str, now: datetime) -> Ob
         key = wrong[0]
         message = f"tag {key} of instance {instance} is {tags[key]!r} and not {expected[key]!r}"
         return Objection(AdoptionReason.OTHER_OWNER, message)
-    if len(found.nodes) > 1:
-        names = ", ".join(node.name for node in found.nodes)
+    if len(launched.nodes) > 1:
+        names = ", ".join(node.name for node in launched.nodes)
         return Objection(AdoptionReason.SEVERAL_NODES, f"Nodes {names} have the provider id {claim.provider_id}")
-    if found.node is None and found.launched_at is not None and now - found.launched_at >= REGISTRATION_TIMEOUT:
+    if (
+        launched.node is None
+        and launched.launched_at is not None
+        and now - launched.launched_at >= REGISTRATION_TIMEOUT
+    ):
         return Objection(AdoptionReason.NOT_JOINED, f"no Node has the provider id {claim.provider_id}")
     return None
 
@@ -452,9 +456,9 @@ def objection(owned: OwnedClaim) -> ReleaseObjection | None:
         return ReleaseObjection(ReleaseReason.GONE, f"Node {record.node_name} does not exist")
     if not owned.pool_uid:
         return ReleaseObjection(ReleaseReason.POOL_NOT_FOUND, f"NodePool {record.plan.node_pool} does not exist")
-    known = str(((claim or {}).get("status") or {}).get("providerID") or "")
-    if known and known != record.provider_id:
-        return ReleaseObjection(ReleaseReason.OTHER_NODE_CLAIM, f"NodeClaim {record.name} is of {known}")
+    provider_id = str(((claim or {}).get("status") or {}).get("providerID") or "")
+    if provider_id and provider_id != record.provider_id:
+        return ReleaseObjection(ReleaseReason.OTHER_NODE_CLAIM, f"NodeClaim {record.name} is of {provider_id}")
     return None
 
 

@@ -90,16 +90,16 @@ class PodAdmission:
 
     def __init__(self, objects: Mapping[Resource, Iterable[Any]]) -> None:
         self._limit_ranges: dict[str, list[LimitRange]] = {}
-        for limit_range in sorted(objects.get(resources.LIMIT_RANGES, ()), key=lambda found: found.metadata.name):
+        for limit_range in sorted(objects.get(resources.LIMIT_RANGES, ()), key=lambda written: written.metadata.name):
             self._limit_ranges.setdefault(limit_range.metadata.namespace or "default", []).append(limit_range)
         self._runtime_classes: dict[str, RuntimeClass] = {
-            found.metadata.name: found for found in objects.get(resources.RUNTIME_CLASSES, ())
+            written.metadata.name: written for written in objects.get(resources.RUNTIME_CLASSES, ())
         }
         classes = tuple(objects.get(resources.PRIORITY_CLASSES, ()))
-        self._priorities = {found.metadata.name: found.value for found in classes}
+        self._priorities = {written.metadata.name: written.value for written in classes}
         self._default_priority = default_priority_class(classes)
         self._terminating = {
-            found.metadata.name for found in objects.get(resources.NAMESPACES, ()) if is_terminating(found)
+            written.metadata.name for written in objects.get(resources.NAMESPACES, ()) if is_terminating(written)
         }
         self._known: dict[tuple[str, int], tuple[WirePodSpec, Admitted]] = {}
 
@@ -110,10 +110,10 @@ class PodAdmission:
             InvalidInputError: If a quantity of the template or of a plugin's object cannot be read.
         """
         key = (namespace, id(template))
-        known = self._known.get(key)  # the template is kept, so no other has its identity
-        if known is None:
-            known = self._known[key] = template, self._admitted(namespace, template)
-        return known[1]
+        admitted = self._known.get(key)  # the template is kept, so no other has its identity
+        if admitted is None:
+            admitted = self._known[key] = template, self._admitted(namespace, template)
+        return admitted[1]
 
     def _admitted(self, namespace: str, template: WirePodSpec) -> Admitted:
         if namespace in self._terminating:
@@ -375,8 +375,8 @@ def is_extended_resource(name: str) -> bool:
 
 def _of_runtime_class(runtime: RuntimeClass, spec: WirePodSpec, notes: list[AdmissionNote]) -> WirePodSpec:
     name, overhead, scheduling = runtime.metadata.name, runtime.overhead.pod_fixed, runtime.scheduling
-    given = quantity.parse_resources(spec.overhead, field="spec.overhead")
-    if given and given != quantity.parse_resources(overhead, field="overhead.podFixed"):
+    pod_overhead = quantity.parse_resources(spec.overhead, field="spec.overhead")
+    if pod_overhead and pod_overhead != quantity.parse_resources(overhead, field="overhead.podFixed"):
         _refuse(Plugin.RUNTIME_CLASS, name, "its overhead differs from the pod's own")
     for key, value in sorted(scheduling.node_selector.items()):
         if spec.node_selector.get(key, value) != value:
@@ -384,7 +384,7 @@ def _of_runtime_class(runtime: RuntimeClass, spec: WirePodSpec, notes: list[Admi
     more = [toleration for toleration in scheduling.tolerations if toleration not in spec.tolerations]
     selector = {**spec.node_selector, **scheduling.node_selector}
     parts = []
-    if overhead and not given:
+    if overhead and not pod_overhead:
         parts.append(f"overhead {', '.join(f'{key} {amount}' for key, amount in sorted(overhead.items()))}")
     if selector != spec.node_selector:
         parts.append(f"node selector {', '.join(f'{k}={v}' for k, v in sorted(scheduling.node_selector.items()))}")
@@ -420,7 +420,7 @@ class PodQuotas:
 
     def __init__(self, objects: Mapping[Resource, Iterable[Any]]) -> None:
         self._quotas: dict[str, list[_Quota]] = {}
-        for written in sorted(objects.get(resources.RESOURCE_QUOTAS, ()), key=lambda found: found.metadata.name):
+        for written in sorted(objects.get(resources.RESOURCE_QUOTAS, ()), key=lambda quota: quota.metadata.name):
             self._quotas.setdefault(written.metadata.namespace or "default", []).append(_Quota(written))
         if not self._quotas:
             return
@@ -595,15 +595,15 @@ def _in_scope(scope: ScopeExpression, spec: WirePodSpec) -> bool:
 def _is_best_effort(spec: WirePodSpec) -> bool:
     level = [spec.resources] if spec.resources is not None else []
     written = [*level, *(container.resources for container in (*spec.containers, *spec.init_containers))]
-    return not any(name in (*each.requests, *each.limits) for each in written for name in _MUST_BE_STATED)
+    return not any(name in (*stated.requests, *stated.limits) for stated in written for name in _MUST_BE_STATED)
 
 
 def _names_namespaces(spec: WirePodSpec) -> bool:
     if spec.affinity is None:
         return False
     near: tuple[PodAffinity, ...] = tuple(filter(None, (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity)))
-    terms: list[WirePodAffinityTerm] = [term for each in near for term in each.required]
-    terms += [weighted.pod_affinity_term for each in near for weighted in each.preferred]
+    terms: list[WirePodAffinityTerm] = [term for affinity in near for term in affinity.required]
+    terms += [weighted.pod_affinity_term for affinity in near for weighted in affinity.preferred]
     return any(term.namespaces or term.namespace_selector is not None for term in terms)
 
 

@@ -125,10 +125,10 @@ def node(written: WireNode, attach_limits: Mapping[str, int] | None = None) -> N
 def unreadable_node(written: WireNode, error: InvalidInputError) -> Node:
     """Translate a node for which `node` raised: it keeps its pods and has room for no more."""
     fault = ": ".join(part for part in (error.field, error.problem) if part)
-    known = tuple(
+    taints = tuple(
         Taint(taint.key, taint.effect, taint.value) for taint in written.spec.taints if taint.effect in EFFECTS
     )
-    return msgspec.structs.replace(_node(written), taints=(*known, _CORDONED), unreadable=fault)
+    return msgspec.structs.replace(_node(written), taints=(*taints, _CORDONED), unreadable=fault)
 
 
 def _node(written: WireNode) -> Node:
@@ -274,10 +274,10 @@ class _Translation:
     def _requirement(self, requirement: Requirement) -> Requirement:
         if requirement.key != labels.ZONE_ID or (requirement.gte, requirement.lte) != (None, None):
             return requirement
-        known = {self._zones[value] for value in requirement.values if value in self._zones}
-        if requirement.operator == "In" and not known:
+        zones = {self._zones[value] for value in requirement.values if value in self._zones}
+        if requirement.operator == "In" and not zones:
             return requirement
-        return replace(requirement, key=labels.ZONE, values=tuple(sorted(known)))
+        return replace(requirement, key=labels.ZONE, values=tuple(sorted(zones)))
 
 
 def _spread(spreads: Iterable[TopologySpread]) -> tuple[TopologySpread, ...]:
@@ -593,17 +593,17 @@ class _Assembly:
 
     def _selectors(self) -> tuple[WorkloadSelector, ...]:
         return (
-            *self._each(resources.REPLICA_SETS, lambda found: policies.workload_selector(found, "ReplicaSet")),
-            *self._each(resources.STATEFUL_SETS, lambda found: policies.workload_selector(found, "StatefulSet")),
-            *self._each(resources.DEPLOYMENTS, lambda found: policies.workload_selector(found, "Deployment")),
+            *self._each(resources.REPLICA_SETS, lambda workload: policies.workload_selector(workload, "ReplicaSet")),
+            *self._each(resources.STATEFUL_SETS, lambda workload: policies.workload_selector(workload, "StatefulSet")),
+            *self._each(resources.DEPLOYMENTS, lambda workload: policies.workload_selector(workload, "Deployment")),
             *self._each(resources.REPLICATION_CONTROLLERS, policies.controller_selector),
         )
 
     def _with_readiness(self, pools: tuple[NodePool, ...], classes: tuple[NodeClass, ...]) -> tuple[NodePool, ...]:
-        known = {node_class.name for node_class in classes}
+        class_names = {node_class.name for node_class in classes}
         ready = []
         for position, pool in enumerate(pools):
-            if pool.problem or (pool.node_class.name in known and _is_ours(pool.node_class)):
+            if pool.problem or (pool.node_class.name in class_names and _is_ours(pool.node_class)):
                 ready.append(pool)
                 continue
             owner = owner_of(pool.node_class.group, pool.node_class.kind)

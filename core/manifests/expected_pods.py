@@ -140,11 +140,11 @@ def _check(spec: CapacityBufferSpec) -> None:
 
 
 def _kind_of(reference: ScalableReference) -> Resource:
-    known = SCALABLE.get(reference.kind)
-    if known is None or reference.api_group not in ("", known.group):
+    resource = SCALABLE.get(reference.kind)
+    if resource is None or reference.api_group not in ("", resource.group):
         named = f"{reference.kind}.{reference.api_group}" if reference.api_group else reference.kind
         raise InvalidInputError(f"{named} is none of {', '.join(SCALABLE)} of apps", field="spec.scalableRef.kind")
-    return known
+    return resource
 
 
 def _wanted(spec: CapacityBufferSpec, size: int) -> int | None:
@@ -267,10 +267,10 @@ class Successors:
         if is_revised:  # the claims of its ordinal differ
             return _revised(pod, template)
         key = (id(template), id(pod.spec), is_revised)
-        known = self._specs.get(key)  # both are kept, so no other objects have their identities
-        if known is None:
-            known = self._specs[key] = template, pod.spec, _resized(pod.spec, template)
-        return known[2]
+        cached = self._specs.get(key)  # both are kept, so no other objects have their identities
+        if cached is None:
+            cached = self._specs[key] = template, pod.spec, _resized(pod.spec, template)
+        return cached[2]
 
 
 def _keeps_revision(owner: WireWorkload, pod: WirePod) -> bool:

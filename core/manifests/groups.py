@@ -91,8 +91,8 @@ class GroupTranslator:
         worker = self._member(written.metadata, spec.worker_template, WORKER, f"{where}.workerTemplate")
         templates = (leader, msgspec.structs.replace(worker, pods=size - 1)) if size > 1 else (leader,)
         key = written.metadata.annotations.get(labels.LEADER_WORKER_TOPOLOGY)
-        whole = _object(GroupSource.LEADER_WORKER_SET, written.metadata, size)
-        yield msgspec.structs.replace(whole, topology_keys=_keys(key), templates=templates)
+        group_object = _object(GroupSource.LEADER_WORKER_SET, written.metadata, size)
+        yield msgspec.structs.replace(group_object, topology_keys=_keys(key), templates=templates)
 
     def _job_set(self, written: wire.JobSet) -> Iterator[GroupObject]:
         templates = []
@@ -159,8 +159,8 @@ def _workload(written: wire.WireGroupWorkload) -> Iterator[GroupObject]:
     for i, group in enumerate(written.spec.pod_groups):
         gang = group.policy.gang
         minimum = _count(gang.min_count, f"spec.podGroups[{i}].policy.gang.minCount") if gang is not None else 0
-        whole = _object(GroupSource.WORKLOAD, written.metadata, minimum)
-        yield msgspec.structs.replace(whole, name=f"{whole.name}/{group.name}")
+        group_object = _object(GroupSource.WORKLOAD, written.metadata, minimum)
+        yield msgspec.structs.replace(group_object, name=f"{group_object.name}/{group.name}")
 
 
 def _min_member(source: GroupSource, written: wire.WirePodGroup) -> Iterator[GroupObject]:

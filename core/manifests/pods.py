@@ -97,8 +97,8 @@ def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
     total = quantity.maximum(counted if is_infeasible else [requests, *counted])
     of_whole = _pod_level(spec, requests, field="spec")
     if of_whole and has is not None:
-        known = [{} if is_infeasible else of_whole, has, granted or {}]
-        of_whole = {name: amount for name, amount in quantity.maximum(known).items() if is_pod_level(name)}
+        pod_level = [{} if is_infeasible else of_whole, has, granted or {}]
+        of_whole = {name: amount for name, amount in quantity.maximum(pod_level).items() if is_pod_level(name)}
     return _with_overhead(total | of_whole, spec, field="spec")
 
 
@@ -267,9 +267,9 @@ class PodSpecTranslator:
         Raises:
             InvalidInputError: If a field cannot be understood.
         """
-        known = self._by_identity.get(id(written))  # it is kept, so no other object has its identity
-        if known is not None:
-            return known[1]
+        cached = self._by_identity.get(id(written))  # it is kept, so no other object has its identity
+        if cached is not None:
+            return cached[1]
         spec = self._translated(written, field)
         spec = self._by_content.setdefault(_canonical(spec), spec)
         self._by_identity[id(written)] = (written, spec)
@@ -389,11 +389,11 @@ def _selector_counts(written: wire_pod.WirePodSpec) -> list[tuple[int, int, str]
     terms = [*required, *(entry.pod_affinity_term for entry in preferred)]
     selectors = [selector for term in terms for selector in (term.label_selector, term.namespace_selector)]
     selectors += [spread.label_selector for spread in written.topology_spread_constraints]
-    given = [selector for selector in selectors if selector is not None]
+    stated = [selector for selector in selectors if selector is not None]
     of_nodes = (*alternatives, *(entry.preference for entry in node.preferred))
     expressions = [e for term in of_nodes for e in term.match_expressions]
-    expressions += [e for selector in given for e in selector.match_expressions]
-    equal = sum(len(selector.match_labels) for selector in given) + len(written.node_selector)
+    expressions += [e for selector in stated for e in selector.match_expressions]
+    equal = sum(len(selector.match_labels) for selector in stated) + len(written.node_selector)
     values = sum(len(expression.values) for expression in expressions) + sum(len(term.namespaces) for term in terms)
     return [
         (len(alternatives), TERMS_MAX, "alternatives of the required node affinity"),
@@ -578,10 +578,10 @@ class PodTranslator:
         The wire form is kept referenced, so that its id stays unique.
         """
         written = metadata.owner_references
-        known = self._owners.get(id(written))
-        if known is None:
-            known = self._owners[id(written)] = (written, owners(metadata))
-        return known[1]
+        cached = self._owners.get(id(written))
+        if cached is None:
+            cached = self._owners[id(written)] = (written, owners(metadata))
+        return cached[1]
 
     def _spec_of(self, written: wire_pod.WirePod) -> PodSpec:
         spec = self._specs.spec(written.spec)
@@ -596,12 +596,12 @@ class PodTranslator:
             status.condition("PodResizePending"),
         )
         key = (id(spec), _canonical(state))
-        known = self._resized.get(key)
-        if known is None:
+        cached = self._resized.get(key)
+        if cached is None:
             requests = of_pod(written)
-            known = spec if requests == spec.requests else msgspec.structs.replace(spec, requests=requests)
-            self._resized[key] = known
-        return known
+            cached = spec if requests == spec.requests else msgspec.structs.replace(spec, requests=requests)
+            self._resized[key] = cached
+        return cached
 
 
 _GROUP_FAILED: Final = "PodGroupPostFilter"

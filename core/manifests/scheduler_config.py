@@ -99,19 +99,19 @@ def _plugin(configuration: Mapping[str, Any], name: str) -> tuple[str, Mapping[s
 
 
 def _of_arguments(arguments: Mapping[str, Any], prefix: str) -> tuple[TopologySpread, ...]:
-    given, field = arguments.get("defaultConstraints"), f"{prefix}defaultConstraints"
+    defaults, field = arguments.get("defaultConstraints"), f"{prefix}defaultConstraints"
     if arguments.get("defaultingType", "System") == "List":
-        return _constraints(given, field)
-    if given:
+        return _constraints(defaults, field)
+    if defaults:
         raise InvalidInputError(
             "needs `defaultingType: List` beside it (kube-scheduler refuses it otherwise)", field=field
         )
     return SYSTEM_SPREADS
 
 
-def _constraints(given: object, field: str) -> tuple[TopologySpread, ...]:
+def _constraints(written: object, field: str) -> tuple[TopologySpread, ...]:
     constraints: list[TopologySpread] = []
-    for i, entry in enumerate(_sequence(given, field)):
+    for i, entry in enumerate(_sequence(written, field)):
         spread = _constraint(_mapping(entry, f"{field}[{i}]"), f"{field}[{i}]")
         for j, other in enumerate(constraints):
             if (spread.topology_key, spread.when_unsatisfiable) == (other.topology_key, other.when_unsatisfiable):

@@ -92,8 +92,8 @@ def node_term(written: objects.WireNodeSelectorTerm, *, field: str) -> NodeSelec
     names = [_node_name(expression) for expression in written.match_fields]
     if term_fault(written, field=field) or any(_admits_no_number(requirement) for requirement in requirements):
         return NodeSelectorTerm()
-    known = (name for name in names if name is not None)
-    return NodeSelectorTerm(ordered((*requirements, *known)), uses_fields=None in names)
+    node_names = (name for name in names if name is not None)
+    return NodeSelectorTerm(ordered((*requirements, *node_names)), uses_fields=None in names)
 
 
 def _admits_no_number(requirement: Requirement) -> bool:
@@ -151,8 +151,8 @@ def _requirements(
     for i, expression in enumerate(expressions):
         where, operator = f"{field}[{i}]", expression.operator
         if operator not in operators:
-            known = ", ".join(operators)
-            raise InvalidInputError(f"unknown operator {operator!r}, use one of {known}", field=f"{where}.operator")
+            allowed = ", ".join(operators)
+            raise InvalidInputError(f"unknown operator {operator!r}, use one of {allowed}", field=f"{where}.operator")
         if operator in ("In", "NotIn") and not expression.values:
             raise InvalidInputError(f"{operator} needs at least one value", field=f"{where}.values")
         try:
@@ -286,8 +286,8 @@ def with_default_class(
     )
 
 
-def _held_to_labels(terms: tuple[NodeSelectorTerm, ...], own: dict[str, str]) -> tuple[NodeSelectorTerm, ...]:
-    zonal = [Requirement.one_of(key, *own[key].split("__")) for key in _ZONAL_LABELS if key in own]
+def _held_to_labels(terms: tuple[NodeSelectorTerm, ...], volume_labels: dict[str, str]) -> tuple[NodeSelectorTerm, ...]:
+    zonal = [Requirement.one_of(key, *volume_labels[key].split("__")) for key in _ZONAL_LABELS if key in volume_labels]
     if not zonal:
         return terms
     return tuple(

@@ -119,7 +119,7 @@ def expand(
     quotas: PodQuotas | None = None,
     *,
     most: int = EXPANDED_MAX,
-    each: int = REPLICAS_MAX,
+    most_per_workload: int = REPLICAS_MAX,
 ) -> tuple[Expansion, ...]:
     """Return the pods and volume claims of every workload without pods among `objects`; named `<workload>-<n>`.
 
@@ -130,7 +130,7 @@ def expand(
         admission: What the API server makes of pods, by default as these objects set it up.
         quotas: What quotas leave, likewise.
         most: Pods and claims of all workloads together: a few lines of text can ask for millions.
-        each: Return no more pods of one workload; the others do not count.
+        most_per_workload: Return no more pods of one workload; the others do not count.
 
     Raises:
         TooManyPodsError: If the workloads together have more than `most` pods and claims. Nothing is expanded then.
@@ -139,7 +139,7 @@ def expand(
     admission = admission or PodAdmission(objects)
     quotas = quotas or PodQuotas(objects)
     existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ())}
-    wanted = _wanted(objects, each)
+    wanted = _wanted(objects, most_per_workload)
     _refuse_too_many(wanted, most)
     return tuple(
         Expansion(resource, workload, idle=idle)
@@ -149,7 +149,7 @@ def expand(
     )
 
 
-def _wanted(objects: Mapping[Resource, Iterable[Any]], each: int) -> list[_Wanted]:
+def _wanted(objects: Mapping[Resource, Iterable[Any]], most_per_workload: int) -> list[_Wanted]:
     """Return the workloads without pods of their own, how many each has, and why one has none now."""
     autoscalers = Autoscalers(objects)
     terminating = {ending.metadata.name for ending in objects.get(resources.NAMESPACES, ()) if is_terminating(ending)}
@@ -166,7 +166,7 @@ def _wanted(objects: Mapping[Resource, Iterable[Any]], each: int) -> list[_Wante
             if resource == resources.DEPLOYMENTS and workload.spec.paused and not has_replica_sets(workload, objects):
                 idle = idle or Idle.PAUSED
             replicas = _checked(resource, workload, autoscalers)
-            wanted.append((resource, workload, replace(replicas, count=min(each, replicas.count)), idle))
+            wanted.append((resource, workload, replace(replicas, count=min(most_per_workload, replicas.count)), idle))
     return wanted
 
 
@@ -297,10 +297,10 @@ class Autoscalers:
     def __init__(self, objects: Mapping[Resource, Iterable[Any]]) -> None:
         self._bounds: dict[Owned, tuple[str, int, int | None]] = {}
         self._from_zero: set[Owned] = set()
-        for scaled in sorted(objects.get(resources.SCALED_OBJECTS, ()), key=lambda found: found.metadata.name):
+        for scaled in sorted(objects.get(resources.SCALED_OBJECTS, ()), key=lambda written: written.metadata.name):
             self._add_scaled(scaled)
         for scaler in sorted(
-            objects.get(resources.HORIZONTAL_POD_AUTOSCALERS, ()), key=lambda found: found.metadata.name
+            objects.get(resources.HORIZONTAL_POD_AUTOSCALERS, ()), key=lambda written: written.metadata.name
         ):
             spec = scaler.spec
             self._add(scaler.metadata, spec.scale_target_ref, spec.min_replicas, spec.max_replicas)

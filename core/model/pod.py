@@ -418,8 +418,11 @@ class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
 
 def default_class(classes: Iterable[StorageClass]) -> str | None:
     """Return the class of claims that name none: the newest of several defaults, then the first by name (Kubernetes)."""
-    by_name = sorted((found for found in classes if found.is_default), key=lambda found: found.name)
-    newest = max(by_name, key=lambda found: found.created_at or _OLDEST, default=None)
+    by_name = sorted(
+        (storage_class for storage_class in classes if storage_class.is_default),
+        key=lambda storage_class: storage_class.name,
+    )
+    newest = max(by_name, key=lambda storage_class: storage_class.created_at or _OLDEST, default=None)
     return newest.name if newest is not None else None
 
 

@@ -157,11 +157,11 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         going = self.claim.deleted_at is not None or self.claim.is_true(plan.INSTANCE_TERMINATING)
         return going or self.claim.name in snapshot.marked_for_deletion
 
-    def _filled(self, own: Mapping[str, int], promised: Mapping[str, int]) -> Mapping[str, int]:
+    def _filled(self, reported: Mapping[str, int], promised: Mapping[str, int]) -> Mapping[str, int]:
         if not self.is_starting:
-            return own
+            return reported
         merged = dict(promised)
-        merged.update({name: amount for name, amount in own.items() if amount})
+        merged.update({name: amount for name, amount in reported.items() if amount})
         return merged
 
 

@@ -218,7 +218,7 @@ class Diving:
         if buys_parts:
             bought = right_sized(self._problem, _without_empty(bought.types, loads))
             loads = bought.loads
-        _top_up(self._problem, bought.types, loads, left=demand - loads.sum(axis=0))
+        _top_up(self._problem, bought.types, loads, pods_left=demand - loads.sum(axis=0))
         return _without_empty(bought.types, loads)
 
     def _on_one_machine(self, solution: MasterSolution, demand: Ints) -> Packing | None:
@@ -252,14 +252,14 @@ def _without_empty(types: Ints, loads: Ints) -> Packing:
     return Packing(types[used], loads[used])
 
 
-def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, left: Ints) -> None:
+def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, pods_left: Ints) -> None:
     """Put remaining pods ([item]) into the free capacity, large ones first; `loads` are changed in place."""
     # free[m, r] = capacity[m, r] - Σ_i loads[m, i] requests[i, r]. A machine takes min_r ⌊free[m, r] / requests[i, r]⌋ more
     # pods of item i, and no more than fit[i, type] in all.
     # Room only shrinks, so an item that fits no machine at first is left out.
     free = problem.capacity[types] - loads @ problem.requests
     order = largest_first(problem.requests, problem.capacity.max(axis=0))
-    order = order[left[order] > 0]
+    order = order[pods_left[order] > 0]
     fits = problem.fit[order][:, types] > 0
     for requested, there in zip(problem.requests[order].T, free.T, strict=True):
         fits &= requested[:, None] <= there[None, :]
@@ -269,7 +269,7 @@ def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, left: Ints) ->
         room = problem.fit[item, types] - loads[:, item]
         if requested.size:
             room = np.minimum(room, (free[:, requested] // requests[requested]).min(axis=1))
-        amounts = distributed(left[item], np.maximum(room, 0))
+        amounts = distributed(pods_left[item], np.maximum(room, 0))
         loads[:, item] += amounts
         free -= amounts[:, None] * requests
 

@@ -110,10 +110,10 @@ class SearchBudget(msgspec.Struct):
 class _EarlierEnd:
     """A clock for a part of what remains of another's time: a share of it is left for what follows."""
 
-    def __init__(self, whole: Callable[[], float], left: float) -> None:
+    def __init__(self, whole: Callable[[], float], share_left: float) -> None:
         self._whole = whole
         self._began = began = whole()
-        self._length = (1 - began) * (1 - left)
+        self._length = (1 - began) * (1 - share_left)
 
     def __call__(self) -> float:
         """Return the elapsed share, 1 or more once the part is over."""
@@ -297,10 +297,10 @@ def arithmetic_bound(items: Iterable[OfferedItem], settings: ArithmeticBoundSett
     every machine's price is spread over its resources by fixed weights w, each pod takes at least the part
     min over offers of Σ_r w_r · price · requests_r / capacity_r, and the parts of a machine's pods add up to at most its price.
     """
-    known = _with_requested_only(items)
-    largest = max((min(price for price, _ in item.offers) for item in known), default=0)
+    narrowed = _with_requested_only(items)
+    largest = max((min(price for price, _ in item.offers) for item in narrowed), default=0)
     totals: list[int] = []
-    for item in known:
+    for item in narrowed:
         least = _least_parts(item.requests, item.offers, settings)
         totals = [total + item.count * part for total, part in zip(totals or [0] * len(least), least, strict=True)]
     return max([largest, *totals])
@@ -308,17 +308,17 @@ def arithmetic_bound(items: Iterable[OfferedItem], settings: ArithmeticBoundSett
 
 def _with_requested_only(items: Iterable[OfferedItem]) -> list[OfferedItem]:
     """Return the items without the resources that none of them requests: their parts are zero."""
-    known = list(items)
-    places = [r for r, column in enumerate(zip(*(item.requests for item in known), strict=True)) if any(column)]
-    if known and len(places) == len(known[0].requests):
-        return known
+    all_items = list(items)
+    places = [r for r, column in enumerate(zip(*(item.requests for item in all_items), strict=True)) if any(column)]
+    if all_items and len(places) == len(all_items[0].requests):
+        return all_items
     return [
         OfferedItem(
             [item.requests[r] for r in places],
             item.count,
             [(price, [capacity[r] for r in places]) for price, capacity in item.offers],
         )
-        for item in known
+        for item in all_items
     ]
 
 
@@ -344,8 +344,8 @@ def _weightings(resources: int, steps: int, paired: int) -> list[tuple[int, ...]
     return weightings
 
 
-def _weights(resources: int, given: dict[int, int]) -> tuple[int, ...]:
-    return tuple(given.get(i, 0) for i in range(resources))
+def _weights(resources: int, parts: dict[int, int]) -> tuple[int, ...]:
+    return tuple(parts.get(i, 0) for i in range(resources))
 
 
 class FluidSettings(msgspec.Struct, frozen=True):

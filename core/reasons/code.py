@@ -404,7 +404,7 @@ _LINE_ENDS: Final = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 def on_one_line(text: str) -> str:
     r"""Return the text with its line ends escaped as in `\u000a`: a line of others could be a command of a CI system."""
-    return _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _LINE_ENDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 # Reasons why a node does not change hands between Karpenter and us.

@@ -192,8 +192,8 @@ class NodeReason(ReasonCode):
     )
     ROLLOUT_SETTLING = (
         "RolloutSettling",
-        "It would go, but its NodePool, EC2NodeClass or Calendar changed a moment ago, or again and again: it waits.",
-        "Wait; if it changes again and again, let one tool alone write it: the event on the NodePool names the writers.",
+        "It would go, but its NodePool, EC2NodeClass, Calendar or CapacityBuffer changed a moment ago, or again and again.",
+        "Wait; if it changes again and again, let one tool alone write it: the event on the object names the writers.",
     )
     ROLLOUT_STOPPED = (
         "RolloutStopped",

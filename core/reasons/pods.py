@@ -580,8 +580,8 @@ class QuotasSpent(Refusal, frozen=True):
     def message(self) -> str:
         """The sentence for people."""
         return "; ".join(
-            f"EC2's {quota}, leaves {left} vCPUs and the smallest suitable instance type has {least}"
-            for quota, left, least in self.quotas
+            f"EC2's {quota}, leaves {vcpus_left} vCPUs and the smallest suitable instance type has {least}"
+            for quota, vcpus_left, least in self.quotas
         )
 
 

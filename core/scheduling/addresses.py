@@ -36,10 +36,10 @@ class RemainingAddresses:
     """
 
     def __init__(
-        self, by_template: Sequence[Mapping[str, ZoneSubnets]] = (), left: Mapping[ZoneSubnets, int] | None = None
+        self, by_template: Sequence[Mapping[str, ZoneSubnets]] = (), remaining: Mapping[ZoneSubnets, int] | None = None
     ) -> None:
         self._by_template = by_template
-        self.left = dict(left or {})
+        self.left = dict(remaining or {})
 
     @classmethod
     def of(cls, snapshot: Snapshot, templates: Iterable[NodeClaimTemplate]) -> RemainingAddresses:
@@ -92,9 +92,9 @@ def _scarce_zones(node_class: NodeClass | None, free: Mapping[str, int]) -> dict
     by_zone: dict[str, list[str]] = {}
     for subnet, zone in sorted(node_class.subnets) if node_class is not None and free else ():
         by_zone.setdefault(zone, []).append(subnet)
-    each = node_class.addresses_per_node if node_class is not None else 1
+    per_node = node_class.addresses_per_node if node_class is not None else 1
     return {
-        zone: ZoneSubnets(tuple(subnets), each)
+        zone: ZoneSubnets(tuple(subnets), per_node)
         for zone, subnets in by_zone.items()
         if all(subnet in free for subnet in subnets)
     }
@@ -147,10 +147,10 @@ def in_one_scarce_zone(draft: ClaimDraft, addresses: RemainingAddresses) -> Clai
     few = sorted((zone for zone in few if addresses.has_room(template, zone)), key=lambda z: -addresses.left[scarce[z]])
     requirements = [Requirements([Requirement.one_of(labels.ZONE, *plenty)])] if plenty else []
     requirements += [Requirements([Requirement.one_of(labels.ZONE, zone)]) for zone in few]
-    choices = [draft.narrowed(table.narrowed(draft.reqs, asked=table.intern(one))) for one in requirements]
-    possible = [one for one in choices if one.is_possible]
-    complete = [one for one in possible if not one.missing_values()] or possible
-    return min(complete, key=lambda one: one.price, default=draft)
+    choices = [draft.narrowed(table.narrowed(draft.reqs, required=table.intern(narrower))) for narrower in requirements]
+    possible = [choice for choice in choices if choice.is_possible]
+    complete = [choice for choice in possible if not choice.missing_values()] or possible
+    return min(complete, key=lambda choice: choice.price, default=draft)
 
 
 def zones_of(draft: ClaimDraft) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ class ClaimNarrowing:
         template, table = profile.template, self._context.table
         if not self._context.open_templates(step)[template.index]:
             return ()
-        requirements = (table.narrowed(profile.reqs, asked=alternative) for alternative in step.alternatives)
+        requirements = (table.narrowed(profile.reqs, required=alternative) for alternative in step.alternatives)
         granted = (self._profiles.of(template, reqs, profile.allowed) for reqs in requirements if reqs != IMPOSSIBLE)
         return tuple(grant for grant in granted if grant.mask)
 
@@ -248,7 +248,7 @@ class NewClaims:
         for constraint in self._constraints.concerning(pod_group):
             allowed &= constraint.types(claim, pod_group)
         for alternative in step.alternatives:
-            reqs = self._context.table.narrowed(claim.reqs, asked=alternative)
+            reqs = self._context.table.narrowed(claim.reqs, required=alternative)
             draft = ClaimDraft(claim.template, reqs, allowed, pod_group.requests, claim.min_values)
             if not draft.is_possible:
                 continue
@@ -354,7 +354,7 @@ class NewClaims:
             allowed &= constraint.types(claim, pod_group)
         near_others = [rule for rule in step.zone_rules if rule.kind in (SPREAD, AFFINITY)]
         for alternative in step.alternatives:
-            reqs = table.narrowed(template.offered, asked=alternative)
+            reqs = table.narrowed(template.offered, required=alternative)
             if value is not None and reqs != IMPOSSIBLE:
                 reqs = table.with_value(reqs, key, value)
             draft = self._narrowed(ClaimDraft(template, reqs, allowed, pod_group.requests))
@@ -529,7 +529,7 @@ class OpenClaimSearch:
         table, types = self._context.table, claim.template.types
         fitting = claim.fitting_types
         names = Requirement.one_of(labels.INSTANCE_TYPE, *(types.types[i].name for i in positions(fitting)))
-        reqs = table.narrowed(claim.reqs, asked=table.conjunction((names,)))
+        reqs = table.narrowed(claim.reqs, required=table.conjunction((names,)))
         for key, requirement in table[claim.reqs].items():
             if key not in table.well_known:
                 value = any_value(requirement)

@@ -230,6 +230,7 @@ def _is_monotone(rule: TopologyRule) -> bool:
 BUFFER_MARK: Final = "karpenter.sh/capacity-buffer-fake-pod"
 BUFFER_NAME: Final = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
+_NAMED: Final = "capacity-buffer-"
 
 
 def pending_pods(snapshot: Snapshot, gangs: Iterable[Gang] = (), booked: Iterable[Pod] = ()) -> tuple[Pod, ...]:
@@ -283,11 +284,18 @@ def buffer_of(pod: Pod) -> str:
     return f"{pod.annotations[BUFFER_NAMESPACE]}/{pod.annotations[BUFFER_NAME]}"
 
 
+def buffer_of_key(key: str) -> str:
+    """Return `namespace/name` of the buffer by the key of its virtual pod; empty for the key of another pod."""
+    namespace, _, name = key.partition("/")
+    buffer, _, number = name.removeprefix(_NAMED).rpartition("-")
+    return f"{namespace}/{buffer}" if name.startswith(_NAMED) and buffer and number.isdecimal() else ""
+
+
 def _virtual_pods(buffer: CapacityBuffer) -> Iterable[Pod]:
     """Return a buffer's virtual pods, named as in Karpenter."""
     marks = {BUFFER_MARK: "true", BUFFER_NAME: buffer.name, BUFFER_NAMESPACE: buffer.namespace}
     for number in range(buffer.taken + 1, buffer.pods + 1):
-        name = f"capacity-buffer-{buffer.name}-{number}"
+        name = f"{_NAMED}{buffer.name}-{number}"
         if name not in buffer.requested:
             yield Pod(
                 namespace=buffer.namespace,
@@ -608,7 +616,7 @@ class SchedulingContext:
         if not broken:
             return self._without_waiting(claims) or self._without_fallback(claims) or self._within_caps(claims)
         other = copy(self)
-        other.constraints = tuple(sorted((*self.constraints, *broken), key=lambda one: one is Ec2Quotas))
+        other.constraints = tuple(sorted((*self.constraints, *broken), key=lambda constraint: constraint is Ec2Quotas))
         return other
 
     def _without_waiting(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
@@ -616,7 +624,7 @@ class SchedulingContext:
 
         Members of groups that start together do not wait: a group is complete or has nothing.
         """
-        known, now, members = self.holds.waiting, self.snapshot.now, self._members()
+        earlier, now, members = self.holds.waiting, self.snapshot.now, self._members()
         paid = paid_for_waiting(claims, self.may_wait)
         placed = [(pod, claim) for claim in paid for pod in claim.pods if pod.annotations]
         waiting = {
@@ -628,7 +636,7 @@ class SchedulingContext:
                 price_for(claim, pod),
             )
             for pod, claim in placed
-            if pod.key not in known and pod.key not in members and (patience := may_wait(pod, now)) is not None
+            if pod.key not in earlier and pod.key not in members and (patience := may_wait(pod, now)) is not None
         }
         if not waiting:
             return None
@@ -637,7 +645,7 @@ class SchedulingContext:
         held = {key: why for key, why in whys.items() if key not in spot}
         other = copy(self)
         other.holds = msgspec.structs.replace(
-            self.holds, held={**self.holds.held, **held}, waiting={**known, **waiting}
+            self.holds, held={**self.holds.held, **held}, waiting={**earlier, **waiting}
         )
         other.pod_groups = self.pod_groups.pinned(dict.fromkeys(spot, Requirements([_CHEAP])))
         return other

@@ -126,7 +126,7 @@ def _admitting(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, tai
     """Return the types whose labels and taints admit the daemon."""
     mask = TypeMask(0)
     for alternative in daemon.alternatives if daemon.tolerates(taints) else ():
-        narrowed = types.table.narrowed(offered, asked=alternative)
+        narrowed = types.table.narrowed(offered, required=alternative)
         mask |= types.mask(narrowed) if narrowed != IMPOSSIBLE else 0
     return mask
 
@@ -545,9 +545,9 @@ def _offering(
     return offering_nodes
 
 
-def _meeting(domains: Domains, asked: Requirement) -> NodeMask:
+def _meeting(domains: Domains, requirement: Requirement) -> NodeMask:
     mask = NodeMask(0)
     for value, nodes in domains.items():
-        if asked.tolerates_absence if value is None else asked.has(value):
+        if requirement.tolerates_absence if value is None else requirement.has(value):
             mask |= nodes
     return mask

@@ -94,7 +94,7 @@ class NewNodeRefusal:
         signature = elimination.pod_group.signature
         draft = ClaimDraft(template, elimination.reqs, elimination.left, elimination.pod_group.requests)
         vacant = constraints.vacant
-        for constraint in (each for each in constraints.at_launch if each is not vacant):
+        for constraint in (listed for listed in constraints.at_launch if listed is not vacant):
             narrowed = constraint.narrowed(draft)
             if narrowed is not draft and not narrowed.is_possible:
                 return elimination.refused(constraint.shortage(draft))
@@ -315,7 +315,7 @@ class Diagnosis:
             if first_untolerated(template.taints, step.demands.tolerations) is not None:
                 continue
             for alternative in step.alternatives:
-                reqs = table.narrowed(template.offered, asked=alternative)
+                reqs = table.narrowed(template.offered, required=alternative)
                 if reqs == IMPOSSIBLE:
                     continue
                 if types.cheapest(types.mask(reqs) & template.mask, pod_group.requests, reqs) is not None:
@@ -355,7 +355,7 @@ class Diagnosis:
             why = disagreement(self._context, pod, pod_group, step) or contradiction(pod_group, step)
             return _finding(template, PodReason.REQUIREMENT_NOT_MET, why)
         narrowed = [
-            self._context.table.narrowed(template.offered, asked=alternative) for alternative in step.alternatives
+            self._context.table.narrowed(template.offered, required=alternative) for alternative in step.alternatives
         ]
         possible = [number for number in narrowed if number != IMPOSSIBLE]
         if not possible:
@@ -391,7 +391,7 @@ def _asks_for_something(context: SchedulingContext, pod_group: PodGroup, step: R
 
 def _near_toleration(taint: Taint, step: RelaxationStep) -> str:
     """Name a toleration with the taint's key but another value or effect."""
-    near = next((known for known in step.demands.tolerations if known.key == taint.key), None)
+    near = next((toleration for toleration in step.demands.tolerations if toleration.key == taint.key), None)
     if near is None:
         return ""
     value = f"={near.value}" if near.value else ""

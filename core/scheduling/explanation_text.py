@@ -84,7 +84,7 @@ def pod_offers(context: SchedulingContext, pod_group: PodGroup) -> list[PodOffer
         for template in (template for template in context.templates if tolerated[template.index]):
             types = template.types
             for alternative in step.alternatives:
-                reqs = context.table.narrowed(template.offered, asked=alternative)
+                reqs = context.table.narrowed(template.offered, required=alternative)
                 if reqs != IMPOSSIBLE:
                     fitting = types.room.fitting(types.mask(reqs) & template.mask, pod_group.requests)
                     for price, position in types.offerings.in_price_order(fitting, reqs):
@@ -214,9 +214,9 @@ def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
 
 def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement) -> str:
     """Compare the requirement on a label with the values of the types."""
-    own = _own_exclusion(template, requirement)
-    if own is not None:
-        return f"{shown(requirement)} is required, and NodePool {template.pool.name} excludes those types: {shown(own)}"
+    exclusion = _own_exclusion(template, requirement)
+    if exclusion is not None:
+        return f"{shown(requirement)} is required, and NodePool {template.pool.name} excludes those types: {shown(exclusion)}"
     types = [template.types.types[position] for position in positions(mask)]
     if requirement.key == labels.INSTANCE_TYPE:
         values = {instance_type.name for instance_type in types}
@@ -234,8 +234,8 @@ def _own_exclusion(template: NodeClaimTemplate, requirement: Requirement) -> Req
     wanted = template.types.labels.mask(requirement)
     if not wanted:
         return None
-    own = (each for each in template.pool.requirements if each.key not in OFFERING_KEYS and each != requirement)
-    return next((each for each in own if not template.types.labels.mask(each) & wanted), None)
+    others = (other for other in template.pool.requirements if other.key not in OFFERING_KEYS and other != requirement)
+    return next((other for other in others if not template.types.labels.mask(other) & wanted), None)
 
 
 def not_offered(template: NodeClaimTemplate, mask: TypeMask, requirements: Requirements) -> str:
@@ -261,7 +261,7 @@ def closed_reservation(
 
     The next one to begin comes before the one that ends last.
     """
-    classes = (each for each in snapshot.node_classes if each.name == template.pool.node_class.name)
+    classes = (listed for listed in snapshot.node_classes if listed.name == template.pool.node_class.name)
     node_class = next(classes, None)
     begins = node_class.reservation_begins if node_class is not None else {}
     ends = node_class.reservation_ends if node_class is not None else {}
@@ -271,9 +271,9 @@ def closed_reservation(
         for offering in template.types.types[position].offerings
         if offering.reservation_id and offering.reservation_capacity and meets(offering, requirements)
     }
-    for at, identity in sorted((begins[each], each) for each in beginnings if each in begins)[:1]:
+    for at, identity in sorted((begins[place], place) for place in beginnings if place in begins)[:1]:
         return f"capacity reservation {identity} takes nodes once it has begun, at {at:%Y-%m-%d %H:%M} UTC"
-    for at, identity in sorted((ends[each], each) for each in beginnings if each in ends)[-1:]:
+    for at, identity in sorted((ends[place], place) for place in beginnings if place in ends)[-1:]:
         return f"capacity reservation {identity} takes no more nodes, its nodes leave it at {at:%Y-%m-%d %H:%M} UTC"
     return ""
 
@@ -288,10 +288,10 @@ def _near(values: list[str], requirement: Requirement) -> list[str]:
     return values[start : start + _VALUES_SHOWN]
 
 
-def limits_left(limits: Mapping[str, int], left: Mapping[str, int]) -> str:
+def limits_left(limits: Mapping[str, int], remaining: Mapping[str, int]) -> str:
     """List the rest of each limit, with the limit itself."""
     return ", ".join(
-        f"{name} {amount_of(max(0, n), name)} of {amount_of(limits[name], name)}" for name, n in left.items()
+        f"{name} {amount_of(max(0, n), name)} of {amount_of(limits[name], name)}" for name, n in remaining.items()
     )
 
 
@@ -453,10 +453,10 @@ class TypeElimination:
         """Return what a type lacks; disk space is the EC2NodeClass's to give, whatever the type."""
         if name != "ephemeral-storage":
             return f"{instance_type} lacks {amount_of(amount, name)} {name}"
-        given, needs = amount_of(needed - amount, name), amount_of(needed, name)
+        gives, needs = amount_of(needed - amount, name), amount_of(needed, name)
         owner = self.template.pool.node_class.name
         return (
-            f"EC2NodeClass {owner} gives a node {given} of ephemeral-storage, and the pod needs {needs} beside the DaemonSets' "
+            f"EC2NodeClass {owner} gives a node {gives} of ephemeral-storage, and the pod needs {needs} beside the DaemonSets' "
             "pods: raise the volumeSize of its spec.blockDeviceMappings, or use instance stores (instanceStorePolicy: RAID0)"
         )
 

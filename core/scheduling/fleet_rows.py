@@ -110,14 +110,14 @@ class FleetRows:
         shut = np.zeros(count, dtype=bool)
         shut[[n.index for n in context.existing_nodes if not n.state.is_initialized]] = True
         shut[sorted(closed)] = True
-        known: dict[object, Bools] = {}
+        suits: dict[object, Bools] = {}
         rows = []
         for group in self.items:
             question = (_alternatives(group), group.steps[-1].demands.tolerations if group.steps else ())
-            if question not in known:
+            if question not in suits:
                 mask = context.node_index.suitable(*question)
-                known[question] = np.array([mask >> position & 1 for position in range(count)], dtype=bool) & ~shut
-            rows.append(known[question])
+                suits[question] = np.array([mask >> position & 1 for position in range(count)], dtype=bool) & ~shut
+            rows.append(suits[question])
         return np.array(rows, dtype=bool).reshape(len(rows), count)
 
     def _room_groups(self) -> Ints:
@@ -167,7 +167,7 @@ class FleetRows:
         tolerated = [context.open_templates(step) for step in group.steps]
         for alternative in _alternatives(group):
             for template in context.templates:
-                reqs = context.table.narrowed(template.offered, asked=alternative)
+                reqs = context.table.narrowed(template.offered, required=alternative)
                 if reqs != IMPOSSIBLE and any(by_step[template.index] for by_step in tolerated):
                     yield LaunchOption(template.index, reqs, template.mask)
 
@@ -324,10 +324,10 @@ class _ComponentBound:
         if budget.is_spent or not is_far:
             return bound
         loads = np.array([self._relaxed.load(claim, self.groups) for claim in claims], dtype=np.int64)
-        known = right_sized(self._problem, Packing(np.zeros(len(loads), dtype=np.int64), loads))
+        packing = right_sized(self._problem, Packing(np.zeros(len(loads), dtype=np.int64), loads))
         return dual_bound(
             self._problem,
-            known,
+            packing,
             lower_bound=bound,
             generator=np.random.default_rng(self._seed),
             budget=budget,

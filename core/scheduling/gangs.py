@@ -305,9 +305,9 @@ class _Admission:
         if len(candidates) < 2:
             return [_Offer(0, domain, 0) for domain in candidates]
         question = (kind, tuple(candidates))
-        known = self._prices.get(question)
-        if known is not None:
-            return known
+        earlier = self._prices.get(question)
+        if earlier is not None:
+            return earlier
         tries = [(self._try(running, unit, domain), domain) for domain in candidates]
         ranked = sorted(_offer(attempt, domain) for attempt, domain in tries if not attempt.so_far().unplaced)
         if not any(attempt.bound for attempt, _ in tries):
@@ -326,11 +326,11 @@ class _Admission:
         tries = [self._try(running, unit, domain) for domain in candidates]
         return min(tries, key=_missing, default=None)
 
-    def _hold(self, unit: _Unit, gang: Gang, kind: _Kind, found: GreedyScheduler | None) -> None:
+    def _hold(self, unit: _Unit, gang: Gang, kind: _Kind, attempt: GreedyScheduler | None) -> None:
         """Hold a group; a plan without a place for some member says what is lacking, an earlier one for equal groups."""
-        if kind not in self._lacks and found is not None:
+        if kind not in self._lacks and attempt is not None:
             self._lacks[kind] = _lack(
-                self._context, unit.core, found.so_far(), explains=len(self._lacks) < EXPLAINED_MAX
+                self._context, unit.core, attempt.so_far(), explains=len(self._lacks) < EXPLAINED_MAX
             )
         self._held.append(_incomplete(gang, unit.core, *self._lacks.get(kind, (len(unit.core), None))))
 
@@ -363,14 +363,14 @@ def whole_groups(
 
     Groups that a plan breaks are held, and it is made again: each time there is one less, so this ends.
     """
-    _, found = planned_within_ec2_limits(context, plan)
-    while broken := _broken(context, found[0]):
+    _, planned = planned_within_ec2_limits(context, plan)
+    while broken := _broken(context, planned[0]):
         if context.gang_plan.is_guess:
             context = _Admission(context.before_gangs(), ()).result()
         else:
-            context = _without(context, broken, found[0])
-        _, found = planned_within_ec2_limits(context, plan)
-    return context.with_gangs(msgspec.structs.replace(context.gang_plan, is_guess=False), {}, ()), found
+            context = _without(context, broken, planned[0])
+        _, planned = planned_within_ec2_limits(context, plan)
+    return context.with_gangs(msgspec.structs.replace(context.gang_plan, is_guess=False), {}, ()), planned
 
 
 def _broken(context: SchedulingContext, solution: Solution) -> list[Gang]:
@@ -397,7 +397,7 @@ def _without(context: SchedulingContext, broken: Sequence[Gang], solution: Solut
         domains={
             name: domain
             for name, domain in context.gang_plan.domains.items()
-            if all(found.gang.identity != name for found in held)
+            if all(held_gang.gang.identity != name for held_gang in held)
         },
     )
     return context.with_gangs(plan, {}, gone)
@@ -407,14 +407,14 @@ def in_fair_turns(
     context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
 ) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
     """Return a plan as of `whole_groups`; made once more, if single pods that outrank a group had no place."""
-    context, found = whole_groups(context, plan)
-    early = _outranking(context, found[0])
+    context, planned = whole_groups(context, plan)
+    early = _outranking(context, planned[0])
     if not early:
-        return context, found
+        return context, planned
     other, again = whole_groups(with_gangs(context.before_gangs(), early), plan)
     unplaced = {pod.key for group in again[0].unplaced for pod in group.pods[group.placed :]}
     served = any(pod.key not in unplaced for pod in early)
-    return (other, again) if served else (context, found)
+    return (other, again) if served else (context, planned)
 
 
 def _outranking(context: SchedulingContext, solution: Solution) -> tuple[Pod, ...]:
@@ -511,8 +511,8 @@ def _named(domain: Domain) -> dict[str, str]:
     return {key: value for key, value in domain if value}
 
 
-def _offer(found: GreedyScheduler, domain: Domain) -> _Offer:
-    claims = found.claims.claims
+def _offer(attempt: GreedyScheduler, domain: Domain) -> _Offer:
+    claims = attempt.claims.claims
     return _Offer(sum(claim.price for claim in claims), domain, max(map(_unused, claims), default=0))
 
 
@@ -524,8 +524,8 @@ def _unused(claim: InFlightClaim) -> int:
     return price - max((price * used // room for used, room in pairs if room > 0), default=0)
 
 
-def _missing(found: GreedyScheduler) -> int:
-    return sum(group.waiting for group in found.pending_groups)
+def _missing(attempt: GreedyScheduler) -> int:
+    return sum(group.waiting for group in attempt.pending_groups)
 
 
 def _rank(pod: Pod) -> _Rank:

@@ -149,9 +149,9 @@ def _labels(types: Sequence[InstanceType]) -> Mapping[str, dict[str, TypeMask]]:
     index: dict[str, dict[str, TypeMask]] = {}
     for position, instance_type in enumerate(types):
         for key, values in instance_type.labels.items():
-            known = index.setdefault(key, {})
+            masks = index.setdefault(key, {})
             for value in values:
-                known[value] = known.get(value, TypeMask(0)) | 1 << position
+                masks[value] = masks.get(value, TypeMask(0)) | 1 << position
     return index
 
 
@@ -192,8 +192,8 @@ def _growing(prices: Mapping[OfferingLabels, Sequence[tuple[int, int]]]) -> dict
 def _reservations(types: Sequence[InstanceType]) -> dict[str, int]:
     places: dict[str, int] = {}
     for offering in (o for t in types for o in t.offerings if o.available and o.reservation_id):
-        known = places.get(offering.reservation_id, offering.reservation_capacity)
-        places[offering.reservation_id] = min(known, offering.reservation_capacity)
+        fewest = places.get(offering.reservation_id, offering.reservation_capacity)
+        places[offering.reservation_id] = min(fewest, offering.reservation_capacity)
     return dict(sorted(places.items()))
 
 

@@ -71,12 +71,12 @@ class RemainingLimits:
     """
 
     def __init__(
-        self, own: Room, shared: Mapping[str, Room] = {}, spending_of: Callable[[str], str] = lambda _: ""
+        self, pool_room: Room, shared: Mapping[str, Room] = {}, spending_of: Callable[[str], str] = lambda _: ""
     ) -> None:
-        self.own = own
+        self.own = pool_room
         self.shared = shared
         self.spending_of = spending_of
-        self._rooms = (own, *shared.values())
+        self._rooms = (pool_room, *shared.values())
 
     @property
     def left(self) -> Mapping[str, int]:
@@ -464,11 +464,11 @@ class ClaimProfiles:
     def of(self, template: NodeClaimTemplate, reqs: RequirementId, allowed: TypeMask) -> ClaimProfile:
         """Return the profile with these requirements and types."""
         question = (template.index, reqs, allowed)
-        known = self._known.get(question)
-        if known is None:
+        profile = self._known.get(question)
+        if profile is None:
             mask = template.types.mask(reqs) & allowed
-            known = self._known[question] = ClaimProfile(len(self._known), template, reqs, allowed, mask)
-        return known
+            profile = self._known[question] = ClaimProfile(len(self._known), template, reqs, allowed, mask)
+        return profile
 
 
 # Indexes the claims of one plan as bit sets of their positions: one operation covers all of them.
@@ -568,14 +568,14 @@ class RoomLevels:
         return every ^ having
 
     def _lower(self, place: int, claim: int, level: int) -> None:
-        levels, asked, at_least = self._levels[place], self._asked[place], self._at_least[place]
+        levels, asked_levels, at_least = self._levels[place], self._asked[place], self._at_least[place]
         bit = ClaimMask(1 << claim)
         if claim == len(levels):
             levels.append(level)
-            for reached in asked[: bisect_right(asked, level)]:
+            for reached in asked_levels[: bisect_right(asked_levels, level)]:
                 at_least[reached] |= bit
         else:
-            for missed in asked[bisect_right(asked, level) : bisect_right(asked, levels[claim])]:
+            for missed in asked_levels[bisect_right(asked_levels, level) : bisect_right(asked_levels, levels[claim])]:
                 at_least[missed] &= ~bit
             levels[claim] = level
 

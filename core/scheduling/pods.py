@@ -78,7 +78,7 @@ class DefaultSpreads:
         """
         if not self._may_bind:
             return tuple(pods)
-        known: dict[tuple[object, ...], tuple[TopologySpread, ...]] = {}
+        spreads_of: dict[tuple[object, ...], tuple[TopologySpread, ...]] = {}
         specs: dict[tuple[int, tuple[TopologySpread, ...]], PodSpec] = {}
         owned = []
         for pod in pods:
@@ -86,9 +86,9 @@ class DefaultSpreads:
                 owned.append(pod)
                 continue
             question = (pod.namespace, tuple(pod.labels.items()), pod.owners)
-            spreads = known.get(question)
+            spreads = spreads_of.get(question)
             if spreads is None:
-                spreads = known[question] = self.required_of(pod)
+                spreads = spreads_of[question] = self.required_of(pod)
             spec = specs.get((id(pod.spec), spreads))
             if spec is None:
                 spec = specs[id(pod.spec), spreads] = _with_spreads(pod.spec, spreads)
@@ -327,8 +327,8 @@ def with_all_preferences(steps: Sequence[RelaxationStep]) -> tuple[RelaxationSte
     """Return the steps that relax only alternatives of the required node affinity; none if there is only one alternative."""
     if not steps or len(steps[0].demands.terms) < 2:
         return ()
-    whole = msgspec.structs.replace(steps[0].demands, terms=())
-    return tuple(step for step in steps if msgspec.structs.replace(step.demands, terms=()) == whole)
+    demands = msgspec.structs.replace(steps[0].demands, terms=())
+    return tuple(step for step in steps if msgspec.structs.replace(step.demands, terms=()) == demands)
 
 
 class PodGroup(msgspec.Struct, eq=False):
@@ -537,7 +537,7 @@ class PodSignatures:
         return self._requests[id(pod.spec)]
 
     def _all_sized(self, pods: Iterable[Pod]) -> Iterator[SizedSignature]:
-        known, keys = self._sized_signatures, self._read_keys
+        sized, keys = self._sized_signatures, self._read_keys
         spreads: tuple[TopologySpread, ...] | None = None
         facts = _NO_FACTS
         for pod in pods:
@@ -547,17 +547,17 @@ class PodSignatures:
                 facts = self._reads(pod)
             sharing = self._shared.get(id(pod), ()) if self._shared else ()
             question = id(pod.spec), pod.namespace, tuple(map(pod.labels.get, keys)), spreads, facts, sharing
-            yield known.get(question) or self._new(question, pod)
+            yield sized.get(question) or self._new(question, pod)
 
     def _known_sized(self, questions: Mapping[int, tuple[Pod, Question]]) -> dict[int, SizedSignature]:
         """Return identity of each pod → its signature; a question is compared by value once for each of its objects."""
-        known = self._sized_signatures
+        cached = self._sized_signatures
         by_question: dict[int, SizedSignature] = {}
         sizes = {}
         for identity, (pod, question) in questions.items():
             sized = by_question.get(id(question))
             if sized is None:
-                sized = by_question[id(question)] = known.get(question) or self._new(question, pod)
+                sized = by_question[id(question)] = cached.get(question) or self._new(question, pod)
             sizes[identity] = sized
         return sizes
 
@@ -573,16 +573,16 @@ class PodSignatures:
         pod: Pod,
         answers: Question,
     ) -> PodSignature:
-        known = self._signatures.get(question)
+        signature = self._signatures.get(question)
         spreads, facts, sharing = answers[3:]
-        if known is None:
+        if signature is None:
             read = {key: pod.labels[key] for key in self._read_keys if key in pod.labels}
             read |= {shared_claim_label(name): "" for name in sharing}
             pod_spreads = pod.spec.spreads if spreads is None else spreads
-            known = self._signatures[question] = PodSignature(
+            signature = self._signatures[question] = PodSignature(
                 len(self._signatures), pod.namespace, read, pod.spec, pod_spreads, dict(facts), sharing
             )
-        return known
+        return signature
 
 
 _OF_CLAIM: Final = "claim:"

@@ -166,9 +166,9 @@ class RequirementTable:
         """Return the number of the conjunction, or `IMPOSSIBLE` if they contradict each other."""
         return self._conjunction(tuple(parts))
 
-    def restricted(self, asked: RequirementId, further: Sequence[Requirement]) -> RequirementId:
+    def restricted(self, required: RequirementId, further: Sequence[Requirement]) -> RequirementId:
         """Return what pods require with further requirements, or `IMPOSSIBLE` if the two contradict each other."""
-        theirs, needed = self._entries.all[asked]
+        theirs, needed = self._entries.all[required]
         if theirs.conflict(Requirements(further)) is not None:
             return IMPOSSIBLE
         merged = theirs.merged(further)
@@ -181,17 +181,17 @@ class RequirementTable:
         """Return labels that must exist although the requirement alone tolerates absence."""
         return self._entries.all[number][1]
 
-    def narrowed(self, offered: RequirementId, *, asked: RequirementId) -> RequirementId:
-        """Return the requirements of a new node with `offered` once it also meets `asked`, or `IMPOSSIBLE`.
+    def narrowed(self, offered: RequirementId, *, required: RequirementId) -> RequirementId:
+        """Return the requirements of a new node with `offered` once it also meets `required`, or `IMPOSSIBLE`.
 
         A label that every cloud node gets automatically may be required although `offered` does not name it (Karpenter). A
         label that is neither offered nor well known, and is required to be absent, stays absent.
         """
-        return self._narrowed(offered, asked)
+        return self._narrowed(offered, required)
 
-    def offers(self, offered: Requirements, asked: RequirementId) -> bool:
-        """Whether an existing node with the labels `offered` meets `asked`."""
-        theirs, needed = self._entries.all[asked]
+    def offers(self, offered: Requirements, required: RequirementId) -> bool:
+        """Whether an existing node with the labels `offered` meets `required`."""
+        theirs, needed = self._entries.all[required]
         return all(key in offered for key in needed) and offered.compatible(theirs)
 
     def with_value(self, offered: RequirementId, key: str, value: str) -> RequirementId:
@@ -226,9 +226,9 @@ def _single(entries: _Entries, number: RequirementId, key: str) -> str | None:
 
 
 def _narrowed(
-    entries: _Entries, well_known: frozenset[str], offered: RequirementId, asked: RequirementId
+    entries: _Entries, well_known: frozenset[str], offered: RequirementId, required: RequirementId
 ) -> RequirementId:
-    (ours, guaranteed), (theirs, needed) = entries.all[offered], entries.all[asked]
+    (ours, guaranteed), (theirs, needed) = entries.all[offered], entries.all[required]
     if not all(key in ours or key in well_known for key in needed):
         return IMPOSSIBLE
     if not ours.compatible(theirs, allow_undefined=well_known):
@@ -296,14 +296,14 @@ class ResourceAxis:
         return {name: amount for name, amount in zip(self.names, vector, strict=True) if amount}
 
 
-def plus(left: Vector, right: Vector) -> Vector:
+def plus(first: Vector, second: Vector) -> Vector:
     """The sum."""
-    return tuple(map(add, left, right))
+    return tuple(map(add, first, second))
 
 
-def minus(left: Vector, right: Vector) -> Vector:
+def minus(minuend: Vector, subtrahend: Vector) -> Vector:
     """Return the difference, which may be negative."""
-    return tuple(map(sub, left, right))
+    return tuple(map(sub, minuend, subtrahend))
 
 
 def within(requested: Vector, available: Vector) -> bool:

@@ -187,22 +187,22 @@ def _as_held(pod: Unschedulable, context: SchedulingContext, solution: Solution)
 
 def contained_reasons(context: SchedulingContext, solution: Solution, watch: Callable[[], None]) -> Reasons:
     """Return the reasons of all pods; a group whose reason raises is set aside, and the others are explained."""
-    found, set_aside = list[Unschedulable](), list[SetAside]()
+    refusals, set_aside = list[Unschedulable](), list[SetAside]()
     diagnosis = Diagnosis(context, solution)
     has_time = True
     for pending_group in solution.unplaced:
         try:
             has_time = has_time and _has_time(watch)
-            found += _reasons_of(diagnosis, pending_group, lambda _: True, has_time=has_time)
+            refusals += _reasons_of(diagnosis, pending_group, lambda _: True, has_time=has_time)
         except OutOfTimeError:
             has_time = False
-            found += _reasons_of(diagnosis, pending_group, lambda _: True, has_time=has_time)
+            refusals += _reasons_of(diagnosis, pending_group, lambda _: True, has_time=has_time)
         except Exception as error:  # noqa: BLE001 - whatever an object causes is the object's
             without = [pod.key for pod in pending_group.pods[pending_group.placed :] if not is_virtual(pod)]
             out = [internal_error(f"Pod/{key}", error) for key in without]
             set_aside += out
-            found += [Unschedulable(aside.pod, PodReason.SET_ASIDE, aside.message) for aside in out]
-    unschedulable = _with_held(context, solution, found)
+            refusals += [Unschedulable(aside.pod, PodReason.SET_ASIDE, aside.message) for aside in out]
+    unschedulable = _with_held(context, solution, refusals)
     return Reasons(unschedulable, tuple(set_aside), has_time and not set_aside)
 
 
@@ -259,18 +259,18 @@ class _Forms:
         self._known: dict[tuple[object, ...], _Form] = {}
 
     def of(self, claim: InFlightClaim) -> _Form:
-        left = claim.fitting_types
+        fitting = claim.fitting_types
         wanted = tuple(claim.min_values.items())
         coverage = (claim.reservations, claim.commitment)
-        question = (claim.template.index, claim.reqs, left, coverage, wanted, claim.min_values_relaxed)
-        known = self._known.get(question)
-        if known is None:
-            known = self._known[question] = self._form(claim, left)
-        return known
+        question = (claim.template.index, claim.reqs, fitting, coverage, wanted, claim.min_values_relaxed)
+        form = self._known.get(question)
+        if form is None:
+            form = self._known[question] = self._form(claim, fitting)
+        return form
 
-    def _form(self, claim: InFlightClaim, left: TypeMask) -> _Form:
+    def _form(self, claim: InFlightClaim, fitting: TypeMask) -> _Form:
         template, types = claim.template, claim.template.types
-        mask = cut(types, left, claim.reqs, claim.min_values, TYPES_MAX)
+        mask = cut(types, fitting, claim.reqs, claim.min_values, TYPES_MAX)
         zones, capacity_types = types.offerings.zones_and_capacity_types(mask, claim.reqs)
         price = types.offerings.cheapest(mask, claim.reqs) or 0
         requirements = _requirements(claim, types.names(mask), capacity_types)
@@ -282,7 +282,9 @@ class _Forms:
             annotations=_annotations(claim),
             taints=template.taints,
             startup_taints=template.pool.startup_taints,
-            requirements=tuple(each for each in requirements if each.key != labels.PROVISIONING_REQUEST),
+            requirements=tuple(
+                requirement for requirement in requirements if requirement.key != labels.PROVISIONING_REQUEST
+            ),
             instance_types=types.names_in_price_order(mask, claim.reqs),
             zones=zones,
             capacity_types=capacity_types,
@@ -347,14 +349,14 @@ def _labels(
 
 def _annotations(claim: InFlightClaim) -> dict[str, str]:
     pool = claim.template.pool
-    own = dict(pool.annotations)
+    annotations = dict(pool.annotations)
     if pool.template_hash:
-        own |= {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+        annotations |= {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
     if claim.commitment:
-        own[labels.COMMITMENT] = claim.commitment
+        annotations[labels.COMMITMENT] = claim.commitment
     if claim.min_values:
-        own[labels.MIN_VALUES_RELAXED] = "true" if claim.min_values_relaxed else "false"
-    return dict(sorted(own.items()))
+        annotations[labels.MIN_VALUES_RELAXED] = "true" if claim.min_values_relaxed else "false"
+    return dict(sorted(annotations.items()))
 
 
 def _named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...]) -> tuple[PlannedClaim, ...]:

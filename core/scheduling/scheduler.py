@@ -381,9 +381,9 @@ def least_requests_from(queue: list[PendingGroup]) -> list[Vector]:
     return least[::-1]
 
 
-def least_of(one: Vector, other: Vector | None) -> Vector:
+def least_of(first: Vector, second: Vector | None) -> Vector:
     """Return the smaller amount of each resource; None means no bound."""
-    return one if other is None else tuple(map(min, one, other))
+    return first if second is None else tuple(map(min, first, second))
 
 
 def _order(pending_group: PendingGroup) -> tuple[object, ...]:
@@ -662,12 +662,13 @@ class GreedyScheduler:
     def _reaches(self, pod_group: PodGroup, step: RelaxationStep, key: str, value: str | None) -> bool:
         """Whether a pod could get a new node in a domain, where the volume of a claim that it shares may be.
 
-        One that must join a pod on its host gets none, but others may get further hosts. Other affinities do not count.
+        One that must join a pod on its host gets none, but others may get further hosts. Of other affinities, only that to the
+        pod's own kind counts: another plan may put other pods elsewhere.
         """
-        shared = {shared_claim_label(name) for name in pod_group.signature.shared_claims}
         counts, groups = self.state.domain_counts, self.context.topology.groups
-        affinities = (rule for rule in (step.zone_rules if shared else ()) if rule.kind == AFFINITY and rule.key == key)
-        near = (rule for rule in affinities if _labels_read(groups[rule.group]) <= shared)
+        shared = {shared_claim_label(name) for name in pod_group.signature.shared_claims}
+        affinities = (rule for rule in step.zone_rules if rule.kind == AFFINITY and rule.key == key)
+        near = (rule for rule in affinities if rule.selects_self or _labels_read(groups[rule.group]) <= shared)
         hosts = pod_group.steps[-1].host_rules if value else ()
         if any(rule.kind == AFFINITY and counts.bars_new_node(rule) for rule in hosts):
             return False
@@ -741,10 +742,4 @@ def _smallest(least_from: Callable[[], Sequence[Vector]], position: int, least: 
 
 def _question(group: PendingGroup, step: RelaxationStep) -> _Question:
     """Return what decides whether a pod of a group has a place at a step."""
-    return (
-        group.pod_group.index,
-        step.number,
-        group.avoids,
-        group.avoids_drained_later,
-        group.is_displaced,
-    )
+    return group.pod_group.index, step.number, group.avoids, group.avoids_drained_later, group.is_displaced

@@ -145,10 +145,10 @@ class VolumeBinding:
             key = (pod.namespace, name)
             claim = self._claims.get(key)
             storage = self.class_of(claim, use.storage_class)
-            known = assigned.get(key)
-            if known is not None:
-                where = list(_where(where, known)) or where
-            if known is not None or storage is None or storage.binding_mode == IMMEDIATE:
+            assigned_volume = assigned.get(key)
+            if assigned_volume is not None:
+                where = list(_where(where, assigned_volume)) or where
+            if assigned_volume is not None or storage is None or storage.binding_mode == IMMEDIATE:
                 continue
             if claim is not None and (claim.volume_name or claim.selected_node):
                 continue
@@ -400,10 +400,10 @@ def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:
     return tuple(dict.fromkeys(alternatives)) or (Requirements(),)
 
 
-def _product(left: Alternatives, right: Alternatives) -> Iterator[Requirements]:
+def _product(alternatives: Alternatives, others: Alternatives) -> Iterator[Requirements]:
     produced: dict[Requirements, None] = {}
-    for first in left:
-        for second in right:
+    for first in alternatives:
+        for second in others:
             if first.conflict(second) is None and len(produced) < _ALTERNATIVES_MAX:
                 produced[first.merged(second.values())] = None
     return iter(produced)

@@ -31,7 +31,7 @@ class ClusterAccess(Construct):
         node_roles: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, construct_id)
-        for function in (found for found in functions if found.spec.name in RULES_OF):
+        for function in (candidate for candidate in functions if candidate.spec.name in RULES_OF):
             eks.CfnAccessEntry(
                 self,
                 function.spec.name,

@@ -65,7 +65,7 @@ def check(folder: Path, bundle: Bundle, platform: Platform) -> None:
         PackageError: If it is not; the message lists all problems.
     """
     lost = closure.missing(folder, bundle, served(bundle))
-    problems = [f"{found.module} imports {found.name}, which is not there" for found in lost]
+    problems = [f"{missing_import.module} imports {missing_import.name}, which is not there" for missing_import in lost]
     wanted = elf.MACHINE_OF[platform.architecture]
     foreign = [path for path in elf.libraries(folder) if elf.machine(path.read_bytes()) != wanted]
     problems += [f"{path.relative_to(folder)} is for another machine than {platform.architecture}" for path in foreign]

@@ -38,12 +38,16 @@ class Import:
 def missing(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[Import]:
     """Return every import of the functions, at module level or lazy, that the bundle in `folder` cannot satisfy."""
     imports = _reached_from(folder, bundle, functions)
-    return [one for one in imports if _source(folder, one.name) is None and not _is_there(folder, one.name)]
+    return [
+        imported
+        for imported in imports
+        if _source(folder, imported.name) is None and not _is_there(folder, imported.name)
+    ]
 
 
 def modules(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[str]:
     """Return the names of all modules that the functions import, at module level or lazily, sorted."""
-    return sorted({one.name for one in _reached_from(folder, bundle, functions)})
+    return sorted({imported.name for imported in _reached_from(folder, bundle, functions)})
 
 
 def _reached_from(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[Import]:

@@ -130,8 +130,10 @@ def prune(folder: Path) -> None:
     for about in sorted(folder.glob("*.dist-info")):
         _remove(path for path in sorted(about.glob("*")) if path.name != "METADATA")
         # Scanners read name and version from it; the project's description begins below the first empty line.
-        said = about / "METADATA"
-        said.write_text(said.read_text(encoding="utf-8").partition("\n\n")[0] + "\n", encoding="utf-8")
+        metadata_file = about / "METADATA"
+        metadata_file.write_text(
+            metadata_file.read_text(encoding="utf-8").partition("\n\n")[0] + "\n", encoding="utf-8"
+        )
     _prune_descriptions(folder / "botocore" / "data")
 
 
@@ -142,8 +144,8 @@ def _prune_descriptions(data: Path) -> None:
         _remove([service] if service.name not in AWS_SERVICES else versions[:-1])
     for name, operations in OPERATIONS.items():
         for description in sorted(data.glob(f"{name}/*/service-2.json.gz")):
-            whole = json.loads(gzip.decompress(description.read_bytes()))
-            description.write_bytes(_packed(_with_operations(whole, operations)))
+            document = json.loads(gzip.decompress(description.read_bytes()))
+            description.write_bytes(_packed(_with_operations(document, operations)))
     endpoints = data / "endpoints.json"
     if endpoints.exists():
         table = _with_endpoints(json.loads(endpoints.read_text(encoding="utf-8")))
@@ -155,49 +157,54 @@ def _packed(document: Mapping[str, Any]) -> bytes:
     return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
 
 
-def _with_endpoints(whole: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_endpoints(endpoints: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the table of endpoints with only the services that are called, in all partitions."""
 
     def kept(services: Mapping[str, Any]) -> Mapping[str, Any]:
         return {name: service for name, service in services.items() if name in ENDPOINTS}
 
-    return {**whole, "partitions": [{**part, "services": kept(part["services"])} for part in whole["partitions"]]}
+    return {
+        **endpoints,
+        "partitions": [{**part, "services": kept(part["services"])} for part in endpoints["partitions"]],
+    }
 
 
-def _with_operations(whole: Mapping[str, Any], operations: Collection[str]) -> Mapping[str, Any]:
+def _with_operations(description: Mapping[str, Any], operations: Collection[str]) -> Mapping[str, Any]:
     """Return a description with only these operations and the shapes that they reach."""
-    kept = {name: _undocumented(operation) for name, operation in whole["operations"].items() if name in operations}
+    kept = {
+        name: _undocumented(operation) for name, operation in description["operations"].items() if name in operations
+    }
     shapes: dict[str, Any] = {}
     waiting = sorted(_shapes_in(kept))
     while waiting:
         name = waiting.pop()
         if name not in shapes:
-            shapes[name] = _undocumented(whole["shapes"][name])
+            shapes[name] = _undocumented(description["shapes"][name])
             waiting += sorted(_shapes_in(shapes[name]))
-    return {**whole, "operations": kept, "shapes": shapes}
+    return {**description, "operations": kept, "shapes": shapes}
 
 
-def _undocumented(found: Any) -> Any:
+def _undocumented(described: Any) -> Any:
     """Return a part of a description without its documentation texts; a member named `documentation` is a shape, and stays."""
-    if isinstance(found, list):
-        return [_undocumented(part) for part in found]
-    if not isinstance(found, dict):
-        return found
+    if isinstance(described, list):
+        return [_undocumented(part) for part in described]
+    if not isinstance(described, dict):
+        return described
     return {
         key: _undocumented(part)
-        for key, part in found.items()
+        for key, part in described.items()
         if not (key == "documentation" and isinstance(part, str))
     }
 
 
-def _shapes_in(found: object) -> set[str]:
+def _shapes_in(described: object) -> set[str]:
     """Return the names of the shapes that a part of a description refers to."""
-    if isinstance(found, list):
-        return set().union(*map(_shapes_in, found))
-    if not isinstance(found, dict):
+    if isinstance(described, list):
+        return set().union(*map(_shapes_in, described))
+    if not isinstance(described, dict):
         return set()
-    shapes = {found["shape"]} if isinstance(found.get("shape"), str) else set()
-    return shapes.union(*map(_shapes_in, found.values()))
+    shapes = {described["shape"]} if isinstance(described.get("shape"), str) else set()
+    return shapes.union(*map(_shapes_in, described.values()))
 
 
 def _remove(paths: Iterable[Path]) -> None:

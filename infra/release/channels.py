@@ -35,13 +35,13 @@ def krew_archive(program: Path, target: Path) -> None:
             archive.writestr(entry, path.read_bytes())
 
 
-def homepage(given: str) -> str:
+def homepage(address: str) -> str:
     """Return the address of the project's page. Raises VersionError, if it is none that a browser opens."""
-    if not given:
+    if not address:
         return NO_HOMEPAGE
-    if not _ADDRESS.fullmatch(given):
-        raise VersionError(f"HOMEPAGE={given} is not an address such as https://github.com/OWNER/NAME")
-    return given.rstrip("/")
+    if not _ADDRESS.fullmatch(address):
+        raise VersionError(f"HOMEPAGE={address} is not an address such as https://github.com/OWNER/NAME")
+    return address.rstrip("/")
 
 
 def values(version: Version, wheel: Path, krew: Path, page: str = NO_HOMEPAGE) -> dict[str, str]:
@@ -63,12 +63,12 @@ def values(version: Version, wheel: Path, krew: Path, page: str = NO_HOMEPAGE) -
     }
 
 
-def written(given: Mapping[str, str]) -> dict[str, str]:
+def written(substitutions: Mapping[str, str]) -> dict[str, str]:
     """Return path → text of every file."""
     made = {}
     for path in sorted(path for path in FILES.rglob("*") if path.is_file()):
         text = path.read_text(encoding="utf-8")
-        for name, value in given.items():
+        for name, value in substitutions.items():
             text = text.replace(f"@{name}@", value)
         made[path.relative_to(FILES).as_posix()] = text
     return made

@@ -84,8 +84,8 @@ def access_template() -> str:
     return "\n".join([*lines, "{{- end }}", ""])
 
 
-def _documents(found: Any) -> str:
-    return "\n".join(f"---\n{_dumped(_rules_last(document))}" for document in found)
+def _documents(documents: Any) -> str:
+    return "\n".join(f"---\n{_dumped(_rules_last(document))}" for document in documents)
 
 
 def _rules_last(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def descriptions() -> dict[str, str]:
     """Return setting → what the docstring of `Settings` says about it."""
     text = inspect.getdoc(Settings) or ""
     entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", text.partition("Attributes:\n")[2], re.MULTILINE)
-    return {name: " ".join(said.split()) for name, said in entries}
+    return {name: " ".join(sentence.split()) for name, sentence in entries}
 
 
 def _declared(hint: Any, default: Any) -> dict[str, Any]:

@@ -92,5 +92,5 @@ def single_file(python: Path, built: Path, target: Path, work: Path, epoch: int)
     return site
 
 
-def _run(command: list[str], given: Mapping[str, str]) -> None:
-    subprocess.run(command, check=True, env={**os.environ, **given})  # noqa: S603 - our own tools
+def _run(command: list[str], variables: Mapping[str, str]) -> None:
+    subprocess.run(command, check=True, env={**os.environ, **variables})  # noqa: S603 - our own tools

@@ -65,15 +65,15 @@ class Application:
         """The other controller of `disrupt`."""
         from lambdas.controllers.forecast import ForecastRuns
 
-        given = self.adapters
+        adapters = self.adapters
         return ForecastRuns(
             observer=self.shared.observer,
-            recorded=given.recorded,
-            store=given.stores.forecasts,
-            ledger=given.ledger,
-            kubernetes=given.kubernetes,
-            settings=given.settings,
-            clock=given.clock,
+            recorded=adapters.recorded,
+            store=adapters.stores.forecasts,
+            ledger=adapters.ledger,
+            kubernetes=adapters.kubernetes,
+            settings=adapters.settings,
+            clock=adapters.clock,
         )
 
     @cached_property
@@ -81,10 +81,12 @@ class Application:
         """Controller of `provision` with `mode: shadow`."""
         from lambdas.controllers.planning import ObservedPlans, PlanDecision, ShadowProvisioning
 
-        given = self.adapters
-        decision = PlanDecision(self.shared.observer, given.ledger, given.settings, given.clock)
-        plans = ObservedPlans(decision, given.ledger)
-        return ShadowProvisioning(self.shared.observer, plans, given.queues.wake_ups, given.settings, given.clock)
+        adapters = self.adapters
+        decision = PlanDecision(self.shared.observer, adapters.ledger, adapters.settings, adapters.clock)
+        plans = ObservedPlans(decision, adapters.ledger)
+        return ShadowProvisioning(
+            self.shared.observer, plans, adapters.queues.wake_ups, adapters.settings, adapters.clock
+        )
 
     @cached_property
     def shadow_disruption(self) -> ShadowDisruption:
@@ -107,9 +109,11 @@ class Application:
         from lambdas.controllers.interruption import Interruptions
 
         # Only the kill switch delays involuntary changes of a node, and an event needs no further reads.
-        given = self.adapters
-        stores = msgspec.structs.replace(given.stores, brakes=Panel(given.kill_switch, given.clock))
-        return Interruptions(stores, given.cloud, self.shared.claim_deletion, given.queues, given.settings, given.clock)
+        adapters = self.adapters
+        stores = msgspec.structs.replace(adapters.stores, brakes=Panel(adapters.kill_switch, adapters.clock))
+        return Interruptions(
+            stores, adapters.cloud, self.shared.claim_deletion, adapters.queues, adapters.settings, adapters.clock
+        )
 
     @cached_property
     def reconciliation(self) -> Reconciliation:
@@ -117,19 +121,19 @@ class Application:
         from lambdas.controllers.events import ObjectWarnings
         from lambdas.controllers.reconciliation import ObservedPoolBrakes, Reconciliation, ReconciliationResync
 
-        given = self.adapters
-        resync = ReconciliationResync(given.stores)
-        pools = ObservedPoolBrakes(given.brakes, given.brake_rows, given.clock)
+        adapters = self.adapters
+        resync = ReconciliationResync(adapters.stores)
+        pools = ObservedPoolBrakes(adapters.brakes, adapters.brake_rows, adapters.clock)
         return Reconciliation(
-            cloud=given.cloud,
+            cloud=adapters.cloud,
             observer=self.shared.observer,
             resync=resync,
             observed_pools=pools,
             sweeps=self.sweeps,
-            log=given.sweep_log,
-            unreadable=given.stores.unreadable,
-            warnings=ObjectWarnings(given.kubernetes, given.clock),
-            clock=given.clock,
+            log=adapters.sweep_log,
+            unreadable=adapters.stores.unreadable,
+            warnings=ObjectWarnings(adapters.kubernetes, adapters.clock),
+            clock=adapters.clock,
         )
 
     @cached_property

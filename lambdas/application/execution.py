@@ -14,29 +14,31 @@ from lambdas.controllers.node_claims import DeletedNodeClaims
 
 def execution(shared: SharedControllers) -> Execution:
     """Return the controller of one sandbox."""
-    given, work = shared.adapters, shared.adapters.queues.work
-    kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
-    tasks, requests = given.run_tasks.messages, given.queues.run_requests
+    adapters, work = shared.adapters, shared.adapters.queues.work
+    kubernetes, stores, leases, clock = adapters.kubernetes, adapters.stores, adapters.leases, adapters.clock
+    tasks, requests = adapters.run_tasks.messages, adapters.queues.run_requests
     validator = CommandValidator(
         kubernetes=kubernetes,
         observer=shared.observer,
         stores=stores,
-        targets=given.targets,
+        targets=adapters.targets,
         leases=leases,
         run_requests=requests,
         clock=clock,
         run_tasks=tasks,
-        rule=given.settings.approval_rule(),
+        rule=adapters.settings.approval_rule(),
     )
     events = DecisionEvents(kubernetes, clock, tasks)
     start = CommandStarter(kubernetes, stores, leases, shared.launcher, shared.observer, work, events, clock)
-    giving_up = CommandRollback(kubernetes, stores, shared.claim_deletion, given.queues, clock)
+    giving_up = CommandRollback(kubernetes, stores, shared.claim_deletion, adapters.queues, clock)
     commands = CommandWork(stores, validator, start, giving_up, shared.claim_deletion, work, clock)
-    binder = PodBinder(kubernetes, stores.claims, leases, shared.observer, given.settings, clock, tasks)
+    binder = PodBinder(kubernetes, stores.claims, leases, shared.observer, adapters.settings, clock, tasks)
     deleted = DeletedNodeClaims(kubernetes, stores.claims, shared.terminator)
-    interruptions = Interruptions(stores, given.cloud, shared.claim_deletion, given.queues, given.settings, clock)
+    interruptions = Interruptions(
+        stores, adapters.cloud, shared.claim_deletion, adapters.queues, adapters.settings, clock
+    )
     notices = InstanceNotices(
-        given.cloud, shared.observer, stores.claims, shared.rebuilding, shared.failed_starts, interruptions, clock
+        adapters.cloud, shared.observer, stores.claims, shared.rebuilding, shared.failed_starts, interruptions, clock
     )
     claim_checks = ClaimChecks(shared.claim_work, deleted, shared.hand_made, notices)
-    return Execution(kubernetes, given.cloud, claim_checks, commands, binder, work, clock, tasks)
+    return Execution(kubernetes, adapters.cloud, claim_checks, commands, binder, work, clock, tasks)

@@ -30,8 +30,8 @@ class SharedControllers:
         """Observer of the cluster."""
         from adapters.observation.observer import Observer
 
-        given = self.adapters
-        return Observer(given.kubernetes, given.catalogues, given.stores, given.settings, given.clock)
+        adapters = self.adapters
+        return Observer(adapters.kubernetes, adapters.catalogues, adapters.stores, adapters.settings, adapters.clock)
 
     @cached_property
     def claim_work(self) -> ClaimWork:
@@ -40,28 +40,32 @@ class SharedControllers:
         from lambdas.controllers.node_lifecycle import ClaimWork
         from lambdas.controllers.node_registration import ClaimSteps
 
-        given = self.adapters
-        names = InstanceNames(given.cloud, given.stores.claims, given.clock)
-        launch = ClaimLaunch(given.stores.claims, self.launcher, names, self.observer, given.queues, given.clock)
+        adapters = self.adapters
+        names = InstanceNames(adapters.cloud, adapters.stores.claims, adapters.clock)
+        launch = ClaimLaunch(
+            adapters.stores.claims, self.launcher, names, self.observer, adapters.queues, adapters.clock
+        )
         claim_steps = ClaimSteps(
-            given.kubernetes,
-            given.stores,
+            adapters.kubernetes,
+            adapters.stores,
             launch,
             self.failed_starts,
             self.claim_deletion,
-            given.settings,
-            given.queues,
-            given.clock,
+            adapters.settings,
+            adapters.queues,
+            adapters.clock,
         )
-        return ClaimWork(given.stores, claim_steps, names, given.queues, given.clock, binds=given.settings.bind_pods)
+        return ClaimWork(
+            adapters.stores, claim_steps, names, adapters.queues, adapters.clock, binds=adapters.settings.bind_pods
+        )
 
     @cached_property
     def claim_deletion(self) -> ClaimDeletion:
         """Stores that claims leave, and ends them."""
         from lambdas.controllers.claim_deletion import ClaimDeletion
 
-        given, stores = self.adapters, self.adapters.stores
-        return ClaimDeletion(given.cloud, stores.claims, stores.breakers, given.queues.wake_ups, given.clock)
+        adapters, stores = self.adapters, self.adapters.stores
+        return ClaimDeletion(adapters.cloud, stores.claims, stores.breakers, adapters.queues.wake_ups, adapters.clock)
 
     @cached_property
     def node_claims(self) -> NodeClaimMirror:
@@ -69,11 +73,11 @@ class SharedControllers:
         from adapters.observation.cluster_reader import KarpenterPresence
         from lambdas.controllers.node_claims import NodeClaimMirror
 
-        given, tasks = self.adapters, self.adapters.run_tasks.messages
-        karpenter = KarpenterPresence(given.kubernetes, given.clock)
-        is_on = given.settings.mirror_node_claims
-        mirror = NodeClaimMirror(given.kubernetes, given.claims, karpenter, given.clock, tasks, is_on=is_on)
-        given.claims.listen(mirror.note)
+        adapters, tasks = self.adapters, self.adapters.run_tasks.messages
+        karpenter = KarpenterPresence(adapters.kubernetes, adapters.clock)
+        is_on = adapters.settings.mirror_node_claims
+        mirror = NodeClaimMirror(adapters.kubernetes, adapters.claims, karpenter, adapters.clock, tasks, is_on=is_on)
+        adapters.claims.listen(mirror.note)
         return mirror
 
     @cached_property
@@ -81,8 +85,16 @@ class SharedControllers:
         """Stores the claims of NodeClaims that were made by hand."""
         from lambdas.controllers.hand_made_claims import HandMadeClaims
 
-        given, stores, mirror = self.adapters, self.adapters.stores, self.node_claims
-        parts = (given.kubernetes, stores.claims, self.observer, self.launcher, mirror, stores.brakes, given.clock)
+        adapters, stores, mirror = self.adapters, self.adapters.stores, self.node_claims
+        parts = (
+            adapters.kubernetes,
+            stores.claims,
+            self.observer,
+            self.launcher,
+            mirror,
+            stores.brakes,
+            adapters.clock,
+        )
         return HandMadeClaims(*parts)
 
     @cached_property
@@ -90,19 +102,19 @@ class SharedControllers:
         """Ends claims for sweeps."""
         from lambdas.controllers.sweeps.sweep import ClaimTerminator
 
-        given, work = self.adapters, self.adapters.queues.work
-        return ClaimTerminator(given.stores.claims, self.claim_deletion, given.brakes, work, given.clock)
+        adapters, work = self.adapters, self.adapters.queues.work
+        return ClaimTerminator(adapters.stores.claims, self.claim_deletion, adapters.brakes, work, adapters.clock)
 
     @cached_property
     def launch_requests(self) -> LaunchRequests:
         """Asks EC2 for nodes."""
         from lambdas.controllers.launching import LaunchRequests
 
-        given, gates = self.adapters, self.adapters.settings.options().feature_gates
+        adapters, gates = self.adapters, self.adapters.settings.options().feature_gates
         return LaunchRequests(
-            given.cloud,
-            given.stores,
-            cluster=given.settings.cluster_name,
+            adapters.cloud,
+            adapters.stores,
+            cluster=adapters.settings.cluster_name,
             uses_reservations=gates.reserved_capacity,
         )
 
@@ -111,35 +123,35 @@ class SharedControllers:
         """Handles instances that did not start."""
         from lambdas.controllers.launch_answers import FailedStarts
 
-        given = self.adapters
-        return FailedStarts(given.cloud, given.stores, self.observer, given.clock)
+        adapters = self.adapters
+        return FailedStarts(adapters.cloud, adapters.stores, self.observer, adapters.clock)
 
     @cached_property
     def parallel_launches(self) -> ParallelLaunches:
         """Launches a plan's claims in parallel."""
         from lambdas.controllers.launching import ParallelLaunches
 
-        given, at_most = self.adapters, self.adapters.settings.launches_per_run
-        tasks = given.run_tasks.launches
-        return ParallelLaunches(self.launch_requests, self.launcher, tasks, given.clock, at_most=at_most)
+        adapters, at_most = self.adapters, self.adapters.settings.launches_per_run
+        tasks = adapters.run_tasks.launches
+        return ParallelLaunches(self.launch_requests, self.launcher, tasks, adapters.clock, at_most=at_most)
 
     @cached_property
     def launcher(self) -> Launcher:
         """Launches claims."""
         from lambdas.controllers.launching import Launcher
 
-        given = self.adapters
-        return Launcher(self.launch_requests, given.stores.claims, cluster=given.settings.cluster_name)
+        adapters = self.adapters
+        return Launcher(self.launch_requests, adapters.stores.claims, cluster=adapters.settings.cluster_name)
 
     @cached_property
     def rebuilding(self) -> Rebuilding:
         """Restores claims whose rows are lost."""
         from lambdas.controllers.sweeps.rebuilding import Rebuilding
 
-        given, work = self.adapters, self.adapters.queues.work
-        claims = given.stores.claims
+        adapters, work = self.adapters, self.adapters.queues.work
+        claims = adapters.stores.claims
 
         def is_withdrawn(name: str, uid: str) -> bool:
             return self.node_claims.is_withdrawn(name, uid)  # loaded only where an instance without a claim is found
 
-        return Rebuilding(given.cloud, self.launcher, claims, is_withdrawn, self.observer, work, given.clock)
+        return Rebuilding(adapters.cloud, self.launcher, claims, is_withdrawn, self.observer, work, adapters.clock)

@@ -98,7 +98,7 @@ class Approvals:
             return PassProposals()
         verification = Verification(proposals, self._rule, snapshot)
         waiting, approved = list[Proposal](), list[tuple[Proposal, Command]]()
-        for proposal in sorted(proposals, key=lambda found: (found.proposed_at, found.id)):
+        for proposal in sorted(proposals, key=lambda proposal: (proposal.proposed_at, proposal.id)):
             if proposal.end is not None:
                 waiting.append(proposal)
                 continue
@@ -114,12 +114,12 @@ class Approvals:
             current = self._announced(proposal, report)
             waiting.append(current)
             if current.is_approved:
-                found = verification.start(current)
-                if isinstance(found, Refusal):
-                    message = f"approved, and waits for its turn: {found.message}"
-                    report.decide(DecisionKind.SKIP, current.id, found.reason, message)
+                command = verification.start(current)
+                if isinstance(command, Refusal):
+                    message = f"approved, and waits for its turn: {command.message}"
+                    report.decide(DecisionKind.SKIP, current.id, command.reason, message)
                 else:
-                    approved.append((current, found))
+                    approved.append((current, command))
         report.count(PROPOSALS_WAITING, sum(proposal.end is None for proposal in waiting))
         return PassProposals(tuple(waiting), tuple(approved))
 
@@ -140,8 +140,8 @@ class Approvals:
             verdict = self._store.verdict_on(proposal)
             if verdict is None or not verdict.is_approved:
                 rejected = msgspec.structs.replace(ended, verdict=verdict, end=None)
-                said = "rejected by " + verdict.by if verdict is not None else "its approval is gone"
-                self._end(rejected, CommandReason.REJECTED, said, report)
+                rejection = "rejected by " + verdict.by if verdict is not None else "its approval is gone"
+                self._end(rejected, CommandReason.REJECTED, rejection, report)
                 return False
         except ConflictError as error:
             report.decide(DecisionKind.SKIP, proposal.id, reason_of(error), str(error))

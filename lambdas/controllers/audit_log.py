@@ -253,20 +253,20 @@ def _found_in(event: Any, report: RunReport) -> _Found:
     return findings
 
 
-def _note(entry: dict[str, Any], found: _Found) -> None:
+def _note(entry: dict[str, Any], findings: _Found) -> None:
     name = deleted_node_claim_of(entry)
     if name:
-        found.deleted[name] = None
+        findings.deleted[name] = None
     name = made_node_claim_of(entry)
     if name:
-        found.made[name] = None
+        findings.made[name] = None
     end = pod_end(entry, _received(entry))
     if end is not None:
-        found.ends.append(end)
+        findings.ends.append(end)
     reason = reason_to_wake(entry)
     if reason:
-        found.reasons[reason] = found.reasons.get(reason, 0) + 1
-        found.latest = max(filter(None, (found.latest, _received(entry))), default=None)
+        findings.reasons[reason] = findings.reasons.get(reason, 0) + 1
+        findings.latest = max(filter(None, (findings.latest, _received(entry))), default=None)
 
 
 def _entry(line: Any) -> dict[str, Any] | None:

@@ -138,10 +138,12 @@ class ClaimLaunch:
         """Return the claims for which the first one requests the launch; another is alone, since the first has an answer."""
         if record.first != record.name:
             return [record]
-        members = sorted((r for r in self._claims.all() if is_unanswered(r, record.name)), key=lambda one: one.share)
+        members = sorted(
+            (r for r in self._claims.all() if is_unanswered(r, record.name)), key=lambda claim: claim.share
+        )
         if not members or members[0].name != record.name:
             return [record]  # another run has had an answer since the record was read
-        return [self._launcher.joined(one, members[0]) for one in members]
+        return [self._launcher.joined(claim, members[0]) for claim in members]
 
     def _request(self, members: Sequence[ClaimRecord], report: RunReport) -> dict[str, ClaimRecord]:
         """Request the launch that these claims share; return those that remain, by name."""

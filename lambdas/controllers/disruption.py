@@ -393,35 +393,35 @@ class DecisionPass:
     def __post_init__(self) -> None:
         self._quiet: PlanCache[DisruptionPlan] = PlanCache(DECISION_REUSED_FOR)
 
-    def run(self, given: PassInputs, report: RunReport) -> None:
+    def run(self, inputs: PassInputs, report: RunReport) -> None:
         """Observe and decide, and request the run for the next known time. Raises PortError."""
         observed_at = self.clock.now()
-        view = self._observed(given, report)
+        view = self._observed(inputs, report)
         if _awaits_validation(view.snapshot, view.commands, report):
             self.skips.turns.ask_after_validation(view.commands)
             return
-        if given.is_woken and self.skips.turns.is_postponed(view.snapshot, report):
+        if inputs.is_woken and self.skips.turns.is_postponed(view.snapshot, report):
             return
-        proposals = self.approvals.end_lapsed(given.proposals, view.snapshot, report)
-        if self._begin_approved(proposals, view, given, report):
+        proposals = self.approvals.end_lapsed(inputs.proposals, view.snapshot, report)
+        if self._begin_approved(proposals, view, inputs, report):
             return
         observed = without_proposed(view.snapshot, proposals.waiting)
-        if self._is_distributed(observed, given, report):
+        if self._is_distributed(observed, inputs, report):
             self.skips.resync.end()
             return
-        decided = self._decided(observed, given, report)
-        self._store(decided, view.commands, proposals, given, report)
-        self.only_observed.observe(observed, report, until=given.deadline - STORING)
-        self.skips.turns.ended(view, is_new=decided.is_new, found=bool(decided.plan.commands))
+        decided = self._decided(observed, inputs, report)
+        self._store(decided, view.commands, proposals, inputs, report)
+        self.only_observed.observe(observed, report, until=inputs.deadline - STORING)
+        self.skips.turns.ended(view, is_new=decided.is_new, has_commands=bool(decided.plan.commands))
         report.count("cutOffDecisions", int(decided.is_cut_off))
         if not decided.plan.commands and not _awaits_repair(view) and not decided.is_cut_off:
             self._quiet.keep(decided.digest, decided.at, decided.plan)
             if not proposals.awaits_budget:
-                self.skips.resync.begin(given.state, observed_at, view.snapshot)
+                self.skips.resync.begin(inputs.state, observed_at, view.snapshot)
                 return
         self.skips.resync.end()
 
-    def join(self, request: PartsRun, given: PassInputs, report: RunReport) -> None:
+    def join(self, request: PartsRun, inputs: PassInputs, report: RunReport) -> None:
         """Carry out what functions have decided about the parts of a cluster. Raises PortError."""
         joined = None if self.parts is None else self.parts.join(request, report)
         if self.parts is None or joined is None:
@@ -433,38 +433,38 @@ class DecisionPass:
         decided = _Decided(snapshot, joined.plan, "", snapshot.now, joined.elapsed, is_new=True)
         self.warnings.set_aside(joined.set_aside, report)
         self._report(decided, report)
-        proposals = self.approvals.end_lapsed(given.proposals, snapshot, report)
-        self._store(decided, present, proposals, given, report)
+        proposals = self.approvals.end_lapsed(inputs.proposals, snapshot, report)
+        self._store(decided, present, proposals, inputs, report)
         report.count("cutOffDecisions", int(decided.is_cut_off))
         self.parts.close(request.run, joined.plan)
         observed = msgspec.structs.replace(snapshot, stored_target=None)
-        self.only_observed.observe(observed, report, until=given.deadline - STORING)
+        self.only_observed.observe(observed, report, until=inputs.deadline - STORING)
         self.skips.turns.ask_after_parts()
 
-    def _is_distributed(self, observed: Snapshot, given: PassInputs, report: RunReport) -> bool:
+    def _is_distributed(self, observed: Snapshot, inputs: PassInputs, report: RunReport) -> bool:
         """Whether functions of their own decide about the cluster's parts."""
         return self.parts is not None and self.parts.start(
             observed,
             self.target.with_target(observed),
             report,
-            deadline=given.deadline - STORING,
+            deadline=inputs.deadline - STORING,
             proves=self.writer.keeps_decisions,
-            is_window=given.is_window,
+            is_window=inputs.is_window,
         )
 
-    def _observed(self, given: PassInputs, report: RunReport) -> ClusterState:
-        view = _paused(self.observer.observe(), given.brakes, report)
+    def _observed(self, inputs: PassInputs, report: RunReport) -> ClusterState:
+        view = _paused(self.observer.observe(), inputs.brakes, report)
         view.require_commands()
-        self.skips.budgets.note(view.snapshot.node_pools, given.claims)
+        self.skips.budgets.note(view.snapshot.node_pools, inputs.claims)
         write_pod_events(self.stores, view)
-        return with_rollouts(self.stores.moves, view, report)
+        return with_rollouts(self.stores.moves, view, self.warnings, report)
 
-    def _decided(self, observed: Snapshot, given: PassInputs, report: RunReport) -> _Decided:
+    def _decided(self, observed: Snapshot, inputs: PassInputs, report: RunReport) -> _Decided:
         digest, now = snapshot_digest(observed), self.clock.now()
-        remembered = None if given.is_window else self._quiet.recall(digest, now)
+        remembered = None if inputs.is_window else self._quiet.recall(digest, now)
         if remembered is not None:
             report.count("unchanged")
-        clock = share_until(self.clock, given.deadline - STORING)
+        clock = share_until(self.clock, inputs.deadline - STORING)
         time, snapshot = RecordedTime(clock), self.target.with_target(observed)
         plan = remembered
         if plan is None:
@@ -495,12 +495,12 @@ class DecisionPass:
         decided: _Decided,
         present: Sequence[CommandRecord],
         proposals: PassProposals,
-        given: PassInputs,
+        inputs: PassInputs,
         report: RunReport,
     ) -> None:
         """Store the commands that may start now, and propose those that wait for approval."""
         plan, snapshot, now = decided.plan, decided.snapshot, decided.at
-        admitted = self.gate.admit(startable(plan.commands), present, given.claims, given.brakes, now, report)
+        admitted = self.gate.admit(startable(plan.commands), present, inputs.claims, inputs.brakes, now, report)
         commands = [(command_id(command, now), command) for command in admitted]
         kept = self.approvals.by_approval(commands, proposals.waiting, snapshot, report)
         if decided.is_new:
@@ -516,11 +516,11 @@ class DecisionPass:
         self.approvals.propose(kept.unapproved, plan, report)
 
     def _begin_approved(
-        self, proposals: PassProposals, view: ClusterState, given: PassInputs, report: RunReport
+        self, proposals: PassProposals, view: ClusterState, inputs: PassInputs, report: RunReport
     ) -> bool:
         """Store the approved commands that nothing stops; the next pass decides about the other nodes."""
         commands: list[Command] = [command for _, command in proposals.approved]
-        admitted = self.gate.admit(commands, view.commands, given.claims, given.brakes, self.clock.now(), report)
+        admitted = self.gate.admit(commands, view.commands, inputs.claims, inputs.brakes, self.clock.now(), report)
         for proposal, command in proposals.approved:
             if command in admitted and self.approvals.begin(proposal, report):
                 report.decision_id = proposal.decision

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
@@ -14,21 +15,25 @@ from adapters.observation.stores import Stores
 from adapters.ports import Clock, ConflictError, Kubernetes, NotFoundError, PortError, Queue
 from adapters.run_report import RunReport
 from adapters.store import DECIDER, Lease, Leases, MoveHistoryStore, Targets
+from core.calendars import WARM_NAMESPACE, is_for, rules_digest, rules_of
 from core.disruption.deletion_costs import deletion_cost_changes, nodes_going_next
-from core.disruption.move_history import MoveHistory, Rollout, rollouts
+from core.disruption.move_history import BUFFER, WARM, MoveHistory, Rollout, rollouts, said_now, settling_message
 from core.disruption.resync import next_run_at
 from core.disruption.target.stored import after_commands, digest
 from core.lifecycle import steps
 from core.lifecycle.commands import names_of_replacements
-from core.lifecycle.records import CommandRecord
+from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.lifecycle.steps import CommandFacts
 from core.manifests.wire import resources
-from core.model.plan import Command, DisruptionPlan, StoredTarget
+from core.model.node_pool import CalendarRule
+from core.model.plan import Command, DisruptionPlan, Hold, NodeClaim, StoredTarget
 from core.model.snapshot import TARGET_AGE_MAX, Snapshot
 from core.reasons.code import DecisionKind, TerminationReason
 from core.reasons.nodes import NodeReason
 from core.reasons.runs import CommandReason, RunReason
+from core.scheduling.context import buffer_of_key
 from installation.metric_names import ROLLOUTS_STOPPED
+from lambdas.controllers.events import ObjectWarnings
 from lambdas.controllers.run_requests import GATHERED, RunPace, RunRequests
 
 # Writes deletion costs to pods of nodes that go next, and removes them from others (`steerScaleIn`).
@@ -97,12 +102,14 @@ GATE_FAILURES: Final = (CommandReason.TIMEOUT, CommandReason.REPLACEMENT_LOST)
 """Reasons for abandoning a drift command that count against its rollout."""
 
 
-def with_rollouts(moves: MoveHistoryStore, view: ClusterState, report: RunReport) -> ClusterState:
-    """Return the view with the rollouts' gates, after storing the state of their new nodes."""
+def with_rollouts(
+    moves: MoveHistoryStore, view: ClusterState, warnings: ObjectWarnings, report: RunReport
+) -> ClusterState:
+    """Return the view with the rollouts' gates and with the nodes that settling room keeps, after storing the state of both."""
     now = view.snapshot.now
-    known = moves.read(now).rollouts
-    by_pool = rollouts(view.snapshot, known)
-    changed = {pool: seen.rollout for pool, seen in by_pool.items() if known.get(pool) != seen.rollout}
+    stored_rollouts = moves.read(now).rollouts
+    by_pool = rollouts(view.snapshot, stored_rollouts)
+    changed = {pool: seen.rollout for pool, seen in by_pool.items() if stored_rollouts.get(pool) != seen.rollout}
     if changed:
         moves.write(MoveHistory(rollouts=changed), now)
     gates = {pool: seen.gate for pool, seen in by_pool.items() if seen.gate is not None}
@@ -112,8 +119,116 @@ def with_rollouts(moves: MoveHistoryStore, view: ClusterState, report: RunReport
             report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_STOPPED, gate.message)
         elif gate.is_settling:
             report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_SETTLING, gate.message)
-    snapshot = msgspec.structs.replace(view.snapshot, rollouts=gates)
-    return msgspec.structs.replace(view, snapshot=snapshot) if gates else view
+    if gates:
+        view = msgspec.structs.replace(view, snapshot=msgspec.structs.replace(view.snapshot, rollouts=gates))
+    return _with_settling_room(moves, view, stored_rollouts, warnings, report)
+
+
+# Keeps nodes that were bought for room which comes and goes: it would be bought again.
+
+
+def _with_settling_room(
+    moves: MoveHistoryStore,
+    view: ClusterState,
+    stored_rollouts: Mapping[str, Rollout],
+    warnings: ObjectWarnings,
+    report: RunReport,
+) -> ClusterState:
+    """Return the view in which nodes stay for a while that were bought for room, if what asks for it changes again and again.
+
+    The first wish is followed at once, and so is the end of one that stood for an hour.
+    """
+    now, bought = view.snapshot.now, _bought_for_room(view)
+    rows = _rows_of_room(view, bought, stored_rollouts)
+    changed = {key: row for key, row in rows.items() if row != stored_rollouts.get(key)}
+    if changed:
+        moves.write(MoveHistory(rollouts=changed), now)
+    settling = [rows[key] for key in bought if rows[key].changed_at and rows[key].is_settling(now)]
+    if not settling:
+        return view
+    held: dict[str, Hold] = {}
+    for row in settling:
+        message = settling_message(row)
+        report.decide(DecisionKind.SKIP, row.node_pool.partition("/")[2], NodeReason.ROLLOUT_SETTLING, message)
+        hold = Hold(row.settles_at, NodeReason.ROLLOUT_SETTLING, message)
+        held |= dict.fromkeys((claim.name for claim in bought[row.node_pool]), hold)
+    warnings.settling(
+        (_subject(row), len(row.changed_at), f"{settling_message(row)}. {_writers(row, view)}") for row in settling
+    )
+    claims = tuple(_held(claim, held.get(claim.name)) for claim in view.snapshot.node_claims)
+    return msgspec.structs.replace(view, snapshot=msgspec.structs.replace(view.snapshot, node_claims=claims))
+
+
+def _rows_of_room(
+    view: ClusterState, bought: Mapping[str, Sequence[ClaimRecord]], stored_rollouts: Mapping[str, Rollout]
+) -> dict[str, Rollout]:
+    """Return key → the row of what asks for room now; a claim is proof of a wish that no pass has seen."""
+    now, rows = view.snapshot.now, dict[str, Rollout]()
+    keys = {*bought, *(key for key in stored_rollouts if key.startswith((WARM, BUFFER)))}
+    text_by_key = _said_of_room(view) if keys else {}
+    for key in sorted(keys):
+        text, before = text_by_key.get(key, ""), stored_rollouts.get(key)
+        if before is None and not text:
+            before = said_now(None, key, "bought", max(claim.requested_at for claim in bought[key]))
+        row = said_now(before, key, text, now)
+        rows[key] = row.kept(now) if key in bought else row
+    return rows
+
+
+def _bought_for_room(view: ClusterState) -> dict[str, list[ClaimRecord]]:
+    """Return the key of what asks for room → the claims that were bought for it and stay, by key."""
+    bought: dict[str, list[ClaimRecord]] = {}
+    for record in view.claims.values():
+        buffers = {buffer_of_key(pod) for pod in record.plan.buffer_pods} if record.deletion is None else set[str]()
+        for buffer in sorted(buffers - {""}):
+            namespace, _, name = buffer.partition("/")
+            key = WARM + name if namespace == WARM_NAMESPACE else BUFFER + buffer
+            bought.setdefault(key, []).append(record)
+    return dict(sorted(bought.items()))
+
+
+def _said_of_room(view: ClusterState) -> dict[str, str]:
+    """Return key → digest of what asks for room as it is written; clocks that open and close windows are no change.
+
+    Neither are the replicas of a workload of which a buffer is a percentage: autoscalers change them on purpose.
+    """
+    snapshot = view.snapshot
+    text_by_key = {
+        WARM + pool.name: rules_digest(_of_room(rules_of(pool, snapshot.calendars)), of_room=True)
+        for pool in snapshot.node_pools
+    }
+    shapes = {f"{buffer.namespace}/{buffer.name}": buffer.spec.requests for buffer in snapshot.buffers}
+    for written in view.buffers:
+        name, spec = f"{written.metadata.namespace or 'default'}/{written.metadata.name}", written.spec
+        if name in shapes:
+            parts = (spec.replicas, spec.percentage, sorted((spec.limits or {}).items()), sorted(shapes[name].items()))
+            text_by_key[BUFFER + name] = blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
+    return text_by_key
+
+
+def _of_room(rules: Iterable[CalendarRule]) -> tuple[CalendarRule, ...]:
+    """Return the rules with a say in warm room, none if no rule keeps any."""
+    rules = tuple(rule for rule in rules if rule.settings.warm is not None or rule.settings.closed is not None)
+    return rules if any(rule.settings.warm is not None for rule in rules) else ()
+
+
+def _subject(row: Rollout) -> str:
+    name = row.node_pool.partition("/")[2]
+    return f"NodePool/{name}" if row.node_pool.startswith(WARM) else f"CapacityBuffer/{name}"
+
+
+def _writers(row: Rollout, view: ClusterState) -> str:
+    """Say who writes what asks for the room."""
+    kind, _, name = row.node_pool.partition("/")
+    pool = next((pool for pool in view.snapshot.node_pools if f"{kind}/" == WARM and pool.name == name), None)
+    calendars = [] if pool is None else [c.name for c in view.snapshot.calendars if is_for(c, pool)]
+    whose = f"Calendars {', '.join(sorted(calendars))}" if calendars else "the object"
+    return f"The managedFields of {whose} name the writers"
+
+
+def _held(claim: NodeClaim, hold: Hold | None) -> NodeClaim:
+    is_longer = hold is not None and (claim.hold is None or claim.hold.until < hold.until)
+    return msgspec.structs.replace(claim, hold=hold) if is_longer else claim
 
 
 def failed_rollouts(
@@ -122,10 +237,12 @@ def failed_rollouts(
     """Record that a drift command failed because its replacements did not become ready."""
     if record.command.reason != TerminationReason.DRIFTED or step.reason not in GATE_FAILURES:
         return
-    known = moves.read(now).rollouts
+    stored_rollouts = moves.read(now).rollouts
     pools = sorted({facts.claims[name].plan.node_pool for name in record.command.claims if name in facts.claims})
     failed: dict[str, Rollout] = {
-        pool: known[pool].after_failure(f"command {record.id}: {step.message}", now) for pool in pools if pool in known
+        pool: stored_rollouts[pool].after_failure(f"command {record.id}: {step.message}", now)
+        for pool in pools
+        if pool in stored_rollouts
     }
     if failed:
         moves.write(MoveHistory(rollouts=failed), now)
@@ -207,17 +324,17 @@ class RunCoordination:
         report.count("postponedRuns")
         return True
 
-    def ended(self, view: ClusterState, *, is_new: bool, found: bool) -> None:
+    def ended(self, view: ClusterState, *, is_new: bool, has_commands: bool) -> None:
         """Request a run for the next time at which a node may become disruptable without any event.
 
         Args:
             view: What was observed.
             is_new: Whether a decision was made; a pass over an unchanged cluster does not count as one without commands.
-            found: Whether commands were decided.
+            has_commands: Whether commands were decided.
         """
         is_moving = bool(view.commands) or any(claim.deletion is not None for claim in view.claims.values())
         if is_new:
-            self._pace.ended(self._clock.now(), found=found or is_moving)
+            self._pace.ended(self._clock.now(), has_commands=has_commands or is_moving)
         moment = next_run_at(view.snapshot, GATHERED)
         self._pace.awaits(moment)
         if moment is not None:
@@ -276,10 +393,10 @@ def remaining_target(
     return after_commands(plan.target, commands, snapshot.pods, names)
 
 
-def _is_stored(left: StoredTarget | None, stored: StoredTarget | None) -> bool:
+def _is_stored(remaining: StoredTarget | None, stored: StoredTarget | None) -> bool:
     """Whether the stored target needs no change. One that was only decided again gets its new time before it is too old."""
-    if left is None or stored is None:
-        return left is stored
-    if timedelta(0) <= left.made_at - stored.made_at < RENEWED_AFTER:
-        left = msgspec.structs.replace(left, made_at=stored.made_at)
-    return digest(left) == digest(stored)
+    if remaining is None or stored is None:
+        return remaining is stored
+    if timedelta(0) <= remaining.made_at - stored.made_at < RENEWED_AFTER:
+        remaining = msgspec.structs.replace(remaining, made_at=stored.made_at)
+    return digest(remaining) == digest(stored)

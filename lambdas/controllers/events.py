@@ -21,6 +21,7 @@ from core.lifecycle.records import CommandRecord
 from core.manifests.wire import resources
 from core.model.snapshot import DaemonSet
 from core.reasons.code import ClaimReason, DecisionKind
+from core.reasons.nodes import NodeReason
 from core.reasons.pods import PodReason
 from core.reasons.runs import CommandReason, RunReason
 from installation.metric_names import SET_ASIDE
@@ -133,12 +134,22 @@ class ObjectWarnings:
         """Warn on Nodes whose report is not believed: (name, why)."""
         self._write([(f"Node/{name}", RunReason.READ_WITH_RESERVATION, message) for name, message in doubts])
 
+    def settling(self, changes: Iterable[tuple[str, int, str]]) -> None:
+        """Warn on objects that change again and again: (name, how often within the hour, message); once for each number."""
+        reason, now = NodeReason.ROLLOUT_SETTLING, self._clock.now()
+        self._write_events(
+            warning(about_object(name), reason, message, now, identity=f"{reason}/{times}")
+            for name, times, message in changes
+        )
+
     def _write(self, warnings: Sequence[tuple[str, str, str]]) -> None:
         now = self._clock.now()
-        events = [
+        self._write_events(
             warning(about_object(name), reason, message, now, identity=f"{reason}/{message}")
             for name, reason, message in warnings
-        ]
+        )
+
+    def _write_events(self, events: Iterable[JsonObject]) -> None:
         fresh = [event for event in events if event["metadata"]["name"] not in self._written][:WARNINGS_AT_ONCE]
         written = write(self._kubernetes, in_time(fresh, self._clock))
         if len(self._written) > WARNINGS_REMEMBERED:

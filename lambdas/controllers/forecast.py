@@ -119,10 +119,10 @@ class ForecastRuns:
         names = {_name(ramp) for ramp in forecast.ramps}
         forecast = msgspec.structs.replace(forecast, noted={name: day for name, day in noted.items() if name in names})
         self.store.write_forecast(forecast)
-        known = {_name(ramp) for ramp in stopped(previous)} if previous is not None else set[str]()
-        self._tell(forecast, known, view, report)
+        stopped_before = {_name(ramp) for ramp in stopped(previous)} if previous is not None else set[str]()
+        self._tell(forecast, stopped_before, view, report)
 
-    def _tell(self, forecast: Forecast, known: set[str], view: ClusterState, report: RunReport) -> None:
+    def _tell(self, forecast: Forecast, stopped_before: set[str], view: ClusterState, report: RunReport) -> None:
         without_room = stopped(forecast)
         report.count(FORECASTS_STOPPED, len(without_room))
         days = [day for ramp in forecast.ramps for day in ramp.recent]
@@ -132,7 +132,7 @@ class ForecastRuns:
         for ramp in without_room:
             message = f"no room any more for {ramp_sentence(ramp, forecast.rules)}"
             report.decide(DecisionKind.SKIP, f"NodePool {ramp.pool}", RunReason.FORECAST_STOPPED, message)
-            if _name(ramp) not in known and ramp.pool in view.node_pools:
+            if _name(ramp) not in stopped_before and ramp.pool in view.node_pools:
                 about = about_node_pool(view.node_pools[ramp.pool])
                 event = warning(about, RunReason.FORECAST_STOPPED, message, self.clock.now(), identity=_name(ramp))
                 write(self.kubernetes, [event])

@@ -178,105 +178,110 @@ class Interruptions:
         if boundary.failed:
             raise TransientError("interrupt", f"not all was done for {', '.join(boundary.failed)}: do it again")
 
-    def _interrupted(self, instance_id: str, found: Interruption, report: RunReport) -> None:
+    def _interrupted(self, instance_id: str, interruption: Interruption, report: RunReport) -> None:
         unreadable: UnreadableRow | None = None
         try:
             record = self._stores.claims.of_instance(instance_id)
         except UnreadableRowError as error:
             record, unreadable = None, error.row
-        if record is not None and has_ended_early(record, found.reason):
-            self._explain(record, found, report)
+        if record is not None and has_ended_early(record, interruption.reason):
+            self._explain(record, interruption, report)
         elif record is not None:
-            self.act(record, found, report)
-        elif self._is_ignored(found.reason) or self._passed_on(instance_id, found, report):
+            self.act(record, interruption, report)
+        elif self._is_ignored(interruption.reason) or self._passed_on(instance_id, interruption, report):
             return
         elif unreadable is not None:
-            message = f"the notice about instance {instance_id} ({found.reason}) changes nothing: {unreadable.problem}"
+            message = (
+                f"the notice about instance {instance_id} ({interruption.reason}) changes nothing: {unreadable.problem}"
+            )
             report.decide(DecisionKind.SKIP, unreadable.name, RunReason.CANNOT_BE_READ, message)
 
-    def _explain(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
+    def _explain(self, record: ClaimRecord, interruption: Interruption, report: RunReport) -> None:
         """Have `execute` ask EC2 why the claim's instance ended, and act on the notice."""
         report.decide(
-            DecisionKind.INTERRUPT, record.name, found.reason, f"instance {record.instance_id} before its node joined"
+            DecisionKind.INTERRUPT,
+            record.name,
+            interruption.reason,
+            f"instance {record.instance_id} before its node joined",
         )
-        notice = InstanceNotice(record.instance_id, found.reason)
+        notice = InstanceNotice(record.instance_id, interruption.reason)
         self._work.send([notice_of_instance(record.name, notice, self._clock.now())])
 
-    def _passed_on(self, instance_id: str, found: Interruption, report: RunReport) -> bool:
+    def _passed_on(self, instance_id: str, interruption: Interruption, report: RunReport) -> bool:
         """Have `execute` rebuild the claim of a running instance of ours, and act on the notice. Return whether it will."""
-        if found.reason not in _ANNOUNCED:
+        if interruption.reason not in _ANNOUNCED:
             return False
         for instance in self._cloud.instances([instance_id]):
             claim, cluster = instance.tags.get(labels.CLAIM), instance.tags.get(labels.CLUSTER_TAG)
             if claim and cluster == self._settings.cluster_name and instance.is_alive:
                 message = f"no readable claim has instance {instance_id}: it is rebuilt first"
-                report.decide(DecisionKind.INTERRUPT, claim, found.reason, message)
-                notice = InstanceNotice(instance_id, found.reason, found.ends_at)
+                report.decide(DecisionKind.INTERRUPT, claim, interruption.reason, message)
+                notice = InstanceNotice(instance_id, interruption.reason, interruption.ends_at)
                 self._work.send([notice_of_instance(claim, notice, self._clock.now())])
                 return True
         return False
 
-    def act(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
+    def act(self, record: ClaimRecord, interruption: Interruption, report: RunReport) -> None:
         """Remove the instance's claim; if it is already leaving, request its step again, since the first request may be lost.
 
         Raises:
             PortError: If a step fails; all steps can be repeated.
         """
-        if found.reason == TerminationReason.SCHEDULED_CHANGE:
-            self._announced(record, found, report)
+        if interruption.reason == TerminationReason.SCHEDULED_CHANGE:
+            self._announced(record, interruption, report)
             return
-        if record.deletion is None or expedited(record, found.reason, "", found.ends_at) is not record:
-            self._interrupt(record, found, report)
+        if record.deletion is None or expedited(record, interruption.reason, "", interruption.ends_at) is not record:
+            self._interrupt(record, interruption, report)
             return
         if record.deletion.tainted_at is None:
-            self._wake_ups.send([wake_up(found.reason)])
+            self._wake_ups.send([wake_up(interruption.reason)])
         self._work.send([work_on_claim(record.name, self._clock.now())])
 
-    def _announced(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
+    def _announced(self, record: ClaimRecord, interruption: Interruption, report: RunReport) -> None:
         """Store the earliest date; if it is near or past, remove the claim at once."""
         now = self._clock.now()
-        retires_at = found.ends_at or now
+        retires_at = interruption.ends_at or now
         if record.retires_at is None or retires_at < record.retires_at:
             message = f"instance {record.instance_id} at {retires_at:%Y-%m-%dT%H:%M:%SZ}"
-            report.decide(DecisionKind.INTERRUPT, record.name, found.reason, message)
+            report.decide(DecisionKind.INTERRUPT, record.name, interruption.reason, message)
             record = self._stores.claims.change(record, msgspec.structs.replace(record, retires_at=retires_at))
         if is_due(record, now):
             ends_at = min(retires_at, now + REPLACED_WITHIN)
             self._interrupt(
-                record, Interruption(TerminationReason.SCHEDULED_CHANGE_DUE, found.instance_ids, ends_at), report
+                record, Interruption(TerminationReason.SCHEDULED_CHANGE_DUE, interruption.instance_ids, ends_at), report
             )
 
-    def _interrupt(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
-        report.decide(DecisionKind.INTERRUPT, record.name, found.reason, _message(record, found))
+    def _interrupt(self, record: ClaimRecord, interruption: Interruption, report: RunReport) -> None:
+        report.decide(DecisionKind.INTERRUPT, record.name, interruption.reason, _message(record, interruption))
         now = self._clock.now()
         if record.machine is not None:
             offering = record.machine.offering
-            if found.reason == TerminationReason.SPOT_INTERRUPTED:
+            if interruption.reason == TerminationReason.SPOT_INTERRUPTED:
                 self._avoid(OfferingKey(offering.instance_type, offering.zone, labels.SPOT), report)
-            elif found.reason == TerminationReason.RESERVATION_INTERRUPTED:
+            elif interruption.reason == TerminationReason.RESERVATION_INTERRUPTED:
                 self._avoid(offering.key, report)
-        if self._is_ignored(found.reason):
+        if self._is_ignored(interruption.reason):
             return
         brake = self._stores.brakes.engaged().stopping(Action.EVACUATE, record.plan.node_pool)
         if brake is not None:
             skipped(brake, record.name, report)
             return
         try:
-            self._begin(record, found, report)
+            self._begin(record, interruption, report)
         except ConflictError:
             latest = self._stores.claims.get(record.name)
             if latest is not None:
-                self._begin(latest, found, report)
+                self._begin(latest, interruption, report)
         self._work.send([work_on_claim(record.name, now)])
 
     def _is_ignored(self, reason: TerminationReason) -> bool:
         return reason == TerminationReason.REBALANCE_RECOMMENDED and self._settings.rebalance_policy == "ignore"
 
-    def _begin(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
-        message = _message(record, found)
-        self._deletion.begin(record, found.reason, message, report, ends_at=found.ends_at)
+    def _begin(self, record: ClaimRecord, interruption: Interruption, report: RunReport) -> None:
+        message = _message(record, interruption)
+        self._deletion.begin(record, interruption.reason, message, report, ends_at=interruption.ends_at)
         if record.deletion is not None:  # the planner now has to record the replacements of its pods
-            self._wake_ups.send([wake_up(found.reason)])
+            self._wake_ups.send([wake_up(interruption.reason)])
 
     def _avoid(self, offering: OfferingKey, report: RunReport) -> None:
         """Mark the offering as refused: otherwise a launch is wasted, and the node has only two minutes."""
@@ -292,8 +297,10 @@ def has_ended_early(record: ClaimRecord, reason: TerminationReason) -> bool:
     return is_end(reason) and record.phase is ClaimPhase.LAUNCHED and record.deletion is None
 
 
-def _message(record: ClaimRecord, found: Interruption) -> str:
+def _message(record: ClaimRecord, interruption: Interruption) -> str:
     """Return what is said of an interruption; a group that started together loses a member, and mostly starts again."""
-    text = f"instance {record.instance_id}: {found.said}" if found.said else f"instance {record.instance_id}"
+    text = (
+        f"instance {record.instance_id}: {interruption.said}" if interruption.said else f"instance {record.instance_id}"
+    )
     group = record.plan.annotations.get(labels.GROUP_OF_CLAIM)
     return f"{text}; group {group} loses the members that run there" if group else text

@@ -62,16 +62,16 @@ class DenialMemory:
     def __init__(self, denials: LaunchDenials) -> None:
         self._denials = denials
 
-    def add(self, found: DeniedLaunch, now: datetime, report: RunReport) -> None:
+    def add(self, denied_launch: DeniedLaunch, now: datetime, report: RunReport) -> None:
         """Count one more failed launch."""
         for attempt in range(1, TRIES + 1):
             try:
-                self._add_once(found, now)
+                self._add_once(denied_launch, now)
             except ConflictError as error:
                 if attempt == TRIES:
-                    could_not(f"denial {found.code}", error, report)
+                    could_not(f"denial {denied_launch.code}", error, report)
             except PortError as error:
-                could_not(f"denial {found.code}", error, report)
+                could_not(f"denial {denied_launch.code}", error, report)
                 return
             else:
                 return
@@ -88,11 +88,13 @@ class DenialMemory:
         if denial.is_engaged:
             report.decide(DecisionKind.RELEASE, f"EC2NodeClass {denial.node_class}", reason, f"no longer {denial.code}")
 
-    def _add_once(self, found: DeniedLaunch, now: datetime) -> None:
-        same = (d for d in self._denials.all() if (d.node_class, d.code) == (found.node_class, found.code))
+    def _add_once(self, denied_launch: DeniedLaunch, now: datetime) -> None:
+        same = (
+            d for d in self._denials.all() if (d.node_class, d.code) == (denied_launch.node_class, denied_launch.code)
+        )
         before = next(same, None)
-        first = LaunchDenial(node_class=found.node_class, code=found.code)
-        self._denials.change(before, (before or first).after(found, now))
+        first = LaunchDenial(node_class=denied_launch.node_class, code=denied_launch.code)
+        self._denials.change(before, (before or first).after(denied_launch, now))
 
 
 def could_not(what: str, error: PortError, report: RunReport) -> None:
@@ -219,8 +221,8 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
         """Return the answer for claims of a launch that others share, and that another run may have requested."""
         unclear_at = records[0].moments.unclear_at
         is_open = unclear_at is not None and may_be_unlisted(unclear_at, now)
-        said = "another run may have requested the launch that this claim shares"
-        error = SilentError(CALL, said) if is_open else ConflictError(CALL, said)
+        detail = "another run may have requested the launch that this claim shares"
+        error = SilentError(CALL, detail) if is_open else ConflictError(CALL, detail)
         return cls(asked={record.name: record for record in records}, error=error)
 
     def left_out(self, record: ClaimRecord) -> Refusal | None:
@@ -237,11 +239,11 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
         """Return, for people, why a claim has no instance although others of its launch have one."""
         if self.launched is None:
             return ""
-        said = dict.fromkeys(f"{refused.code}: {refused.message}" for refused in self.launched.refused)
+        refusals = dict.fromkeys(f"{refused.code}: {refused.message}" for refused in self.launched.refused)
         few = (
             f"EC2 launched {len(self.launched.instances)} of the {max(r.shares for r in self.asked.values())} asked for"
         )
-        return "; ".join([few, *said])[:500]
+        return "; ".join([few, *refusals])[:500]
 
 
 def refused_by(error: PortError) -> tuple[RefusedOffering, ...]:
@@ -253,7 +255,7 @@ def denied_by(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering,
     """Return the denied offerings: all requested ones if the error names none."""
     if isinstance(error, LaunchDeniedError):
         return error.refused
-    return tuple(RefusedOffering(offering.key, error.code, error.said) for offering in record.offerings)
+    return tuple(RefusedOffering(offering.key, error.code, error.message) for offering in record.offerings)
 
 
 def key_of(instance: Instance) -> OfferingKey:

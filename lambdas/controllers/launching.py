@@ -268,8 +268,8 @@ class LaunchGate:
         admission = Admission(open_offerings, denials, subnets, tuple(sorted(full)))
         half_open = [denial for denial in engaged if denial not in paused]
         if any(requirement.min_values is not None for requirement in record.plan.requirements):
-            whole = msgspec.structs.replace(admission, offerings=record.offerings)
-            return self._past_denials(whole, half_open, now)  # fewer types may violate minValues
+            all_offerings = msgspec.structs.replace(admission, offerings=record.offerings)
+            return self._past_denials(all_offerings, half_open, now)  # fewer types may violate minValues
         if not is_confined(record.plan.requirements, node_class):
             admission = self._with_probe(admission, refused.half_open, now)
             if not admission.offerings:
@@ -381,8 +381,8 @@ class LaunchGate:
 
 
 def _by_code(refused: Iterable[RefusedOffering]) -> Iterator[tuple[RefusedOffering, ...]]:
-    ordered = sorted(refused, key=lambda found: (found.code, found.offering))
-    for _, group in groupby(ordered, key=lambda found: found.code):
+    ordered = sorted(refused, key=lambda refusal: (refusal.code, refusal.offering))
+    for _, group in groupby(ordered, key=lambda refusal: refusal.code):
         yield tuple(group)
 
 
@@ -624,24 +624,27 @@ class ParallelLaunches:
 
     def launch(
         self,
-        given: Requested,
+        requested: Requested,
         node_classes: Mapping[str, JsonObject],
         catalogue: Catalogue,
         report: RunReport,
         deadline: datetime,
     ) -> LaunchResults:
         """Launch as many as time permits. A failure of one claim affects only its group; so does a limit's refusal."""
-        result, launches = LaunchResults(), in_launches(given.accepted)
+        result, launches = LaunchResults(), in_launches(requested.accepted)
         of_classes = [launch for launch in launches if launch[0].plan.node_class.name in node_classes]
         classless = [launch[0] for launch in launches if launch[0].plan.node_class.name not in node_classes]
-        short = frozenset(map(group_of, (*given.refused, *classless))) - {""}
+        short = frozenset(map(group_of, (*requested.refused, *classless))) - {""}
         begun = begun_launches(of_classes, self._at_most)
         for groups in first_of_each_class(by_group(begun)):
             series = [[_Attempt(launch, report.part(), LaunchResults()) for launch in group] for group in groups]
-            tasks = [partial(self._attempt_in_turn, each, node_classes, catalogue, deadline, short) for each in series]
+            tasks = [
+                partial(self._attempt_in_turn, attempts, node_classes, catalogue, deadline, short)
+                for attempts in series
+            ]
             self._run(tasks, series, deadline, report, result)
         refused, tokens = frozenset(result.refused), {launch[0].token for launch in begun}
-        short |= {group_of(record) for record in given.accepted if record.name in refused} - {""}
+        short |= {group_of(record) for record in requested.accepted if record.name in refused} - {""}
         later = [launch for launch in launches if launch[0].token not in tokens]
         result.left += [record.name for launch in later if group_of(launch[0]) not in short for record in launch]
         if given_up := [launch for launch in later if group_of(launch[0]) in short]:
@@ -736,5 +739,5 @@ class ParallelLaunches:
             else:
                 attempt.result.unclear.append(record.name)
 
-    def _part(self, record: ClaimRecord, own: list[ClaimRecord]) -> None:
-        own.append(self._launcher.alone(record))
+    def _part(self, record: ClaimRecord, launched_alone: list[ClaimRecord]) -> None:
+        launched_alone.append(self._launcher.alone(record))

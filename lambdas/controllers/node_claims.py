@@ -87,8 +87,8 @@ class NodeClaimMirror:
         if record is None or not self.is_on:
             return
         with self._lock:
-            known = self._changes.pop(record.name, None)
-            first = known.before if known is not None else before
+            noted = self._changes.pop(record.name, None)
+            first = noted.before if noted is not None else before
             if after is None and record.plan.made_by_hand:
                 first = record
             self._changes[record.name] = _Change(first, after)
@@ -161,22 +161,22 @@ class NodeClaimMirror:
         elif before is None:
             self.create(after)
         else:
-            known, wanted = mirrored(before), mirrored(after)
+            written, wanted = mirrored(before), mirrored(after)
             try:
-                self._bring(name, wanted, known)
+                self._bring(name, wanted, written)
             except NotFoundError:
                 # Another run may have released it with its claim since this one read the row: a new one would show a claim
                 # that is gone.
                 if not wanted.is_leaving and self.may_create():
                     self.create(after)
 
-    def _bring(self, name: str, wanted: Mirrored, known: Mirrored | None = None) -> None:
-        if known is not None and wanted.labels != known.labels:
-            dropped: dict[str, str | None] = dict.fromkeys(sorted(known.labels.keys() - wanted.labels.keys()))
+    def _bring(self, name: str, wanted: Mirrored, written: Mirrored | None = None) -> None:
+        if written is not None and wanted.labels != written.labels:
+            dropped: dict[str, str | None] = dict.fromkeys(sorted(written.labels.keys() - wanted.labels.keys()))
             self._kubernetes.patch(NODE_CLAIMS, name, {"metadata": {"labels": {**dropped, **wanted.labels}}})
         status = {**wanted.status, "conditions": wanted.written_conditions()}
         self._kubernetes.patch(NODE_CLAIMS, name, {"status": status}, subresource="status")
-        if wanted.is_leaving and not (known is not None and known.is_leaving):
+        if wanted.is_leaving and not (written is not None and written.is_leaving):
             self._kubernetes.delete(NODE_CLAIMS, name)
 
 
@@ -375,16 +375,16 @@ class NodeClaims(Sweep):
         round_.each(bare, self._mirror.release, subject=lambda obj: _subject(obj["metadata"]["name"]))
         if not self._mirror.is_on:
             return
-        known = sorted(ours.keys() & records.keys())
+        common_names = sorted(ours.keys() & records.keys())
         terminate = partial(self._terminate_if_deleted, ours, records, round_)
-        round_.each([name for name in known if is_deleted(ours[name])], terminate, subject=_subject)
+        round_.each([name for name in common_names if is_deleted(ours[name])], terminate, subject=_subject)
         missing = sorted(records.keys() - objects.keys())
         by_hand = [name for name, obj in sorted(objects.items()) if is_made_by_hand(obj)]
         if (missing or by_hand) and self._mirror.may_create():
             made = [records[name] for name in self._missing.next_of(missing)]
             round_.each(made, self._mirror.create, subject=lambda record: _subject(record.name))
             self._take_on(self._by_hand.next_of(by_hand), round_)
-        self._bring_up_to_date(known, ours, records, round_)
+        self._bring_up_to_date(common_names, ours, records, round_)
 
     def _terminate_if_deleted(
         self, ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound, name: str
@@ -397,7 +397,7 @@ class NodeClaims(Sweep):
         self._work.send([made_node_claim(name, round_.clock.now()) for name in names])
 
     def _bring_up_to_date(
-        self, known: list[str], ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound
+        self, names: list[str], ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound
     ) -> None:
         """Write those that differ, up to the limit; the next round continues after the last of this one."""
         findings, written = Findings(round_.view), list[str]()
@@ -410,8 +410,8 @@ class NodeClaims(Sweep):
             if self._status.write(obj, findings.of(records[name]), fields):
                 written.append(name)
 
-        behind = [name for name in known if name > self._last]
-        round_.each([*behind, *known[: len(known) - len(behind)]], write, subject=_subject)
+        behind = [name for name in names if name > self._last]
+        round_.each([*behind, *names[: len(names) - len(behind)]], write, subject=_subject)
         self._last = written[-1] if len(written) == CLAIMS_A_ROUND else ""
 
 

@@ -175,9 +175,9 @@ class NodeRegistration:
 
     def _give_marks(self, record: ClaimRecord, seen: ObservedNode) -> ClaimRecord:
         """Patch the joined node; return the claim completed with the node's labels."""
-        known = with_labels_of(record, seen.node)
+        completed = with_labels_of(record, seen.node)
         # The taints must be those of the patched version: an earlier list would restore taints that were removed since.
-        step = registration_of(known, seen.node, binds=self._binds)
+        step = registration_of(completed, seen.node, binds=self._binds)
         patch_node(
             self._kubernetes,
             seen,
@@ -186,7 +186,7 @@ class NodeRegistration:
             taints=step.taints,
             finalizers=step.finalizers,
         )
-        return known
+        return completed
 
     def _patched_with_retries(
         self, node: str, reader: NodeStateReader, report: RunReport, patch: Callable[[ObservedNode], T]

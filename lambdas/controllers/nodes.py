@@ -79,15 +79,15 @@ class NodeLists:
     def since(self, selector: str, moment: datetime) -> tuple[ObservedNode, ...]:
         """Return a list begun at `moment` or later; a caller during another's listing waits for that list. Raises PortError."""
         with self._lock:
-            known = self._listed.get(selector)
-            if known is None or known.begun_at < moment:
+            listed = self._listed.get(selector)
+            if listed is None or listed.begun_at < moment:
                 begun = self._clock.now()
                 # A list that is older than this is never used, so only those in use are kept.
                 kept = {key: listing for key, listing in self._listed.items() if listing.begun_at >= begun - FRESH_FOR}
                 listing = tuple(readable(self._kubernetes.list(resources.NODES, labels=selector).items))
-                known = _Listed(begun, listing)
-                self._listed = kept | {selector: known}
-            return known.nodes
+                listed = _Listed(begun, listing)
+                self._listed = kept | {selector: listed}
+            return listed.nodes
 
 
 def readable(items: Iterable[Any]) -> Iterable[ObservedNode]:
@@ -164,8 +164,8 @@ class ClaimNodes:
         return self.node(name)
 
     def _of_provider(self, record: ClaimRecord, nodes: Iterable[ObservedNode]) -> list[ObservedNode | None]:
-        mine = [seen for seen in nodes if seen.node.provider_id == record.provider_id]
-        return [self._by_name.get(seen.node.name, seen) for seen in mine]
+        nodes_of_claim = [seen for seen in nodes if seen.node.provider_id == record.provider_id]
+        return [self._by_name.get(seen.node.name, seen) for seen in nodes_of_claim]
 
     def _listed(self, selector: str, record: ClaimRecord) -> tuple[ObservedNode, ...]:
         """Return nodes by label.
@@ -321,10 +321,10 @@ class NodeStateReader:
             if record.machine is None:
                 instance = self.tagged(record.name)
             else:
-                known = self.instance(record.instance_id)
-                gone = known is None
-                if known is not None and not belief:
-                    belief = self.nodes.named_after(known, record)
+                claimed_instance = self.instance(record.instance_id)
+                gone = claimed_instance is None
+                if claimed_instance is not None and not belief:
+                    belief = self.nodes.named_after(claimed_instance, record)
                     node = belief[0] if belief else None
         name = node.name if node is not None else record.node_name
         leaves = record.deletion is not None and (
@@ -340,18 +340,18 @@ class NodeStateReader:
             tagged_instance=instance.instance_id if instance else "",
         )
 
-    def _believed(self, record: ClaimRecord, found: tuple[Node, ...]) -> tuple[Node, ...]:
+    def _believed(self, record: ClaimRecord, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         """Return the nodes that may be the claim's before it has registered one.
 
         Anyone who may create Nodes can copy a provider id. EKS names a node after its instance's private DNS name, so if
         several Nodes have the id, or one of a name that no instance has, EC2 says which is the instance's.
         """
-        if record.node_name or not found or (len(found) == 1 and _NAME_OF_INSTANCE.match(found[0].name)):
-            return found
+        if record.node_name or not nodes or (len(nodes) == 1 and _NAME_OF_INSTANCE.match(nodes[0].name)):
+            return nodes
         instance = self.instance(record.instance_id)
         if instance is None or not instance.private_dns_name:
-            return found
-        return tuple(node for node in found if node.name == instance.private_dns_name)
+            return nodes
+        return tuple(node for node in nodes if node.name == instance.private_dns_name)
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
         """Return the pods bound to a node, by key; unreadable ones are left out."""
@@ -365,15 +365,15 @@ class NodeStateReader:
         """Return the limits of a NodePool; none if it does not exist or cannot be read."""
         if not node_pool:
             return {}
-        known: dict[str, dict[str, int]] = self.kept.setdefault("limits", {})
-        if node_pool not in known:
+        kept_limits: dict[str, dict[str, int]] = self.kept.setdefault("limits", {})
+        if node_pool not in kept_limits:
             from core.api.translation import node_pool as translated
 
             try:
-                known[node_pool] = translated(self._kubernetes.get(resources.NODE_POOLS, node_pool)).limits
+                kept_limits[node_pool] = translated(self._kubernetes.get(resources.NODE_POOLS, node_pool)).limits
             except (NotFoundError, InvalidInputError):
-                known[node_pool] = {}
-        return known[node_pool]
+                kept_limits[node_pool] = {}
+        return kept_limits[node_pool]
 
     @_once
     def limits_in_force(self) -> dict[str, dict[str, int]]:
@@ -414,15 +414,19 @@ class NodeStateReader:
     def launched_with(self, record: ClaimRecord) -> tuple[Instance, ...]:
         """Return the living unnamed instances of a shared launch, the one with the claim's index first."""
         together = [
-            instances for instances in self._instances() if instances.tags.get(labels.LAUNCH) == launch_name(record)
+            instance for instance in self._instances() if instance.tags.get(labels.LAUNCH) == launch_name(record)
         ]
         in_turn = [*together[record.share :], *together[: record.share]]
-        return tuple(instances for instances in in_turn if instances.is_alive and is_unnamed(instances.tags))
+        return tuple(instance for instance in in_turn if instance.is_alive and is_unnamed(instance.tags))
 
     def tagged(self, claim: str) -> Instance | None:
         """Return the living instance with the claim's tag, None if there is none."""
-        mine = [found for found in self._instances() if found.tags.get(labels.NODECLAIM) == claim and found.is_alive]
-        return min(mine, key=lambda found: found.instance_id, default=None)
+        candidates = [
+            instance
+            for instance in self._instances()
+            if instance.tags.get(labels.NODECLAIM) == claim and instance.is_alive
+        ]
+        return min(candidates, key=lambda instance: instance.instance_id, default=None)
 
     def _pods_on(self, node: str) -> tuple[Pod, ...]:
         """Return the pods bound to a node. An unreadable pod is waited for and evicted like any other, by its name."""
@@ -437,22 +441,22 @@ class NodeStateReader:
         return tuple(sorted(bound, key=lambda pod: pod.key))
 
     def _bound_to(self, node: str) -> tuple[Any, ...]:
-        known: dict[str, tuple[Any, ...]] = self.kept.setdefault("pods", {})
-        if node not in known:
-            known[node] = self._kubernetes.list(resources.PODS, fields=f"spec.nodeName={node}").items
-        return known[node]
+        kept_pods: dict[str, tuple[Any, ...]] = self.kept.setdefault("pods", {})
+        if node not in kept_pods:
+            kept_pods[node] = self._kubernetes.list(resources.PODS, fields=f"spec.nodeName={node}").items
+        return kept_pods[node]
 
     def _attachments_on(self, node: str, pods: Iterable[Pod]) -> tuple[VolumeAttachment, ...]:
         """Return volumes that must be detached after the pods are gone, except those of pods that stay until the end."""
         now = self._clock.now()
         if any(is_drainable(pod, now) for pod in pods):
             return ()
-        attached = [attachments for attachments in self._attachments() if attachments.node_name == node]
+        attached = [attachment for attachment in self._attachments() if attachment.node_name == node]
         if not attached:
             return ()
         stay = [pod for pod in pods if not pod.is_terminal]
         kept = {self._volume_of(pod.namespace, claim) for pod in stay for claim in pod.claim_names()}
-        return tuple(attachments for attachments in attached if attachments.volume_name not in kept)
+        return tuple(attachment for attachment in attached if attachment.volume_name not in kept)
 
     def _volume_of(self, namespace: str, claim: str) -> str:
         """Return the volume that a PersistentVolumeClaim is bound to, empty for none."""

@@ -118,9 +118,9 @@ class PodBatcher:
             if wait <= timedelta(0) or self._have_arrived(pods):
                 break
             self._pause(min(self._idle, wait))
-            known = _arrived(pods)
+            arrived_before = _arrived(pods)
             pods = self._observer.unbound_pods()
-            if _arrived(pods) <= known:
+            if _arrived(pods) <= arrived_before:
                 break
         return pods
 
@@ -287,9 +287,9 @@ class PlanDecision:
         """
         snapshot, now = view.snapshot, self._clock.now()
         digest = f"{digest} {sorted(snapshot.drained_later)}"
-        known = self._last.recall(digest, now)
-        if known is not None:
-            return DecidedPlan(plan=known)
+        reusable = self._last.recall(digest, now)
+        if reusable is not None:
+            return DecidedPlan(plan=reusable)
         with collector_paused():
             decided, late = self._in_time(snapshot, report, deadline)
         planned, snapshot = decided.result, decided.snapshot
@@ -332,7 +332,9 @@ class PlanDecision:
             by_pod = {reason.pod: reason for reason in reasons.unschedulable}
             plan, reused = _with_reasons(plan, by_pod), _with_reasons(decided.plan, by_pod)
             plan, reused = (self._with_refusals((plan, reused), view, report, watch)) if by_pod else (plan, reused)
-        if not reused.claims and not any(one.reason == PodReason.DEADLINE_REACHED for one in reused.unschedulable):
+        if not reused.claims and not any(
+            unplaced.reason == PodReason.DEADLINE_REACHED for unplaced in reused.unschedulable
+        ):
             self._last.keep(decided.digest, self._clock.now(), reused)
         draft, summary = decided.draft, _summary(records, plan)
         if reasons.is_whole:
@@ -342,8 +344,8 @@ class PlanDecision:
         return plan, summary
 
     def _time_for_reasons(self, deadline: datetime | None) -> timedelta:
-        left = EXPLAINING_MAX if deadline is None else deadline - self._clock.now() - PUBLISHING
-        return max(timedelta(milliseconds=1), min(EXPLAINING_MAX, left))
+        remaining = EXPLAINING_MAX if deadline is None else deadline - self._clock.now() - PUBLISHING
+        return max(timedelta(milliseconds=1), min(EXPLAINING_MAX, remaining))
 
     def _warn(self, set_aside: Sequence[SetAside], report: RunReport) -> None:
         if self._warnings is not None:
@@ -359,22 +361,22 @@ class PlanDecision:
         waiting = [pod for pod in snapshot.pods if is_pending(pod, requires_mark=False)]
         efforts = {pod.key: effort_of(pod) for pod in waiting}
         now = self._clock.now()
-        whole = max(PLANNING_MIN, (deadline or now + PLANNING_MAX) - now - LAUNCHING)
+        planning_time = max(PLANNING_MIN, (deadline or now + PLANNING_MAX) - now - LAUNCHING)
         in_all = sum(efforts.values())
         effort = self._slices.first(in_all)
         for attempt in range(1, ATTEMPTS_MAX + 1):
             chosen = frozenset(efforts) if effort >= in_all else self._slices.of(waiting, effort)
             rest = frozenset(key for key in efforts if key not in chosen)
             taken = sum(efforts[key] for key in chosen)
-            watch = Watch(stopwatch(self._clock, whole / 2**attempt))
+            watch = Watch(stopwatch(self._clock, planning_time / 2**attempt))
             try:
                 decided = self._contained(without_time_for(snapshot, rest), report, watch)
             except OutOfTimeError:
                 report.count("cutOffPlans")
                 effort = taken // SLICE_DIVISOR
                 continue
-            unplaced = [found.pod for found in decided.result.bare.plan.unschedulable]
-            self._slices.ended(chosen, taken, unplaced, is_whole=not rest)
+            unplaced_keys = [unplaced.pod for unplaced in decided.result.bare.plan.unschedulable]
+            self._slices.ended(chosen, taken, unplaced_keys, is_whole=not rest)
             if rest:
                 report.count("podsWithoutTime", len(rest))
             return decided, rest
@@ -387,8 +389,8 @@ class PlanDecision:
         """Return the plan without the objects that make it raise."""
         return contained(
             snapshot,
-            lambda given: self._improved(given, report, watch),
-            probe=lambda given: Planner(given, explains=False, watch=watch).results(),
+            lambda tried_snapshot: self._improved(tried_snapshot, report, watch),
+            probe=lambda tried_snapshot: Planner(tried_snapshot, explains=False, watch=watch).results(),
         )
 
     def _with_refusals(
@@ -496,8 +498,10 @@ def _postponed(plan: Plan, late: Collection[str]) -> Plan:
 
 def _with_reasons(plan: Plan, reasons: Mapping[str, Unschedulable]) -> Plan:
     """Return the plan with these reasons for pods that have none yet."""
-    found = (one if one.reason else reasons.get(one.pod, one) for one in plan.unschedulable)
-    return msgspec.structs.replace(plan, unschedulable=tuple(sorted(found)))
+    unschedulable = (
+        unplaced if unplaced.reason else reasons.get(unplaced.pod, unplaced) for unplaced in plan.unschedulable
+    )
+    return msgspec.structs.replace(plan, unschedulable=tuple(sorted(unschedulable)))
 
 
 # Records what would be launched while launches are only observed.
@@ -532,8 +536,8 @@ class ObservedPlans:
             return
         self._planned = digest
         plan, draft = self._decision.observed(snapshot, report)
-        every = (*plan.claims, *static_claims(snapshot, plan.claims))
-        claims = [claim for claim in every if pools is None or claim.node_pool in pools]
+        all_claims = (*plan.claims, *static_claims(snapshot, plan.claims))
+        claims = [claim for claim in all_claims if pools is None or claim.node_pool in pools]
         bindings = () if pools is not None else ((binding.pod, binding.node) for binding in plan.bindings)
         refused = () if pools is not None else ((binding.pod, binding.reason) for binding in plan.unschedulable)
         summary = observed(of_provisioning(claims, bindings, refused))
@@ -569,21 +573,21 @@ class PlanLaunches:
         self._work.send(work_on_claims(stored, self._clock.now(), at_most=LAUNCHES_A_MESSAGE))
         report.count("handedOver", len(stored))
 
-    def launch(self, given: Requested, view: ClusterState, report: RunReport, deadline: datetime) -> list[str]:
+    def launch(self, requested: Requested, view: ClusterState, report: RunReport, deadline: datetime) -> list[str]:
         """Launch as many as time permits; `execute` launches the others. Return the names of those that EC2 refused."""
-        launched = self._launches.launch(given, view.node_classes, view.snapshot.catalogue, report, deadline)
+        launched = self._launches.launch(requested, view.node_classes, view.snapshot.catalogue, report, deadline)
         self._request_runs(launched, Boundary(report))
         return launched.refused
 
-    def _request_runs(self, found: LaunchResults, boundary: Boundary) -> None:
+    def _request_runs(self, results: LaunchResults, boundary: Boundary) -> None:
         """Send one message for all claims whose next step is at the same time, so that they are checked together."""
         now = self._clock.now()
-        booting = [claim for claim in found.launched if claim.machine is not None]
-        unclear = [*found.unclear, *(claim.name for claim in found.launched if claim.machine is None)]
+        booting = [claim for claim in results.launched if claim.machine is not None]
+        unclear = [*results.unclear, *(claim.name for claim in results.launched if claim.machine is None)]
         first = min((claim.phase_since for claim in booting), default=now)
         boot = max(timedelta(0), first + BOOT_AT_LEAST - now)
         for messages, delay in (
-            (work_on_claims(found.left, now, at_most=LAUNCHES_A_MESSAGE), timedelta(0)),
+            (work_on_claims(results.left, now, at_most=LAUNCHES_A_MESSAGE), timedelta(0)),
             (work_on_claims(unclear, now, at_most=LAUNCHES_A_MESSAGE), TRY_AGAIN),
             (work_on_claims([claim.name for claim in booting], now), boot),
         ):
@@ -657,10 +661,10 @@ class UnschedulableEvents:
         written = write(self._kubernetes, in_time(fresh, self._clock))
         self._written.update(_key(event) for event in fresh[:written])
 
-    def _event(self, found: Unschedulable, decision: str) -> JsonObject:
-        namespace, _, pod = found.pod.partition("/")
-        message = with_decision_id(f"{found.reason}: {found.message}", decision)
-        identity = f"{found.reason}/{found.message}"
+    def _event(self, unplaced: Unschedulable, decision: str) -> JsonObject:
+        namespace, _, pod = unplaced.pod.partition("/")
+        message = with_decision_id(f"{unplaced.reason}: {unplaced.message}", decision)
+        identity = f"{unplaced.reason}/{unplaced.message}"
         return warning(about_pod(namespace, pod), "FailedScheduling", message, self._clock.now(), identity=identity)
 
 

@@ -274,17 +274,17 @@ class HalfGroups:
         Return when the next of them may be given back; None while none waits for members.
         """
         boundary, leaving = Boundary(report), list[str]()
-        found = starts_for_nobody(plan, view.snapshot, view.claims.values())
-        for before, after in found.noted:
+        starts = starts_for_nobody(plan, view.snapshot, view.claims.values())
+        for before, after in starts.noted:
             boundary.attempt(before.name, partial(self._claims.change, before, after))
-        for record, message in found.given_back:
+        for record, message in starts.given_back:
             begin = partial(self._deletion.begin, record, TerminationReason.GROUP_GIVEN_BACK, message, report)
             if boundary.attempt(record.name, begin):
                 leaving.append(record.name)
         messages = work_on_claims(leaving, self._clock.now())
         if messages:
             boundary.attempt("work queue", partial(self._work.send, messages))
-        return found.next_at
+        return starts.next_at
 
 
 # Requests the next run of `provision`, one for all concurrent requests, and spaces runs that messages start.

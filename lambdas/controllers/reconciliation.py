@@ -66,15 +66,15 @@ class ObservedPoolBrakes:
         """
         wanted = observed_pools(snapshot)
         engaged = self._brakes.engaged().brakes
-        known = {brake.node_pool for brake in engaged if brake.kind is BrakeKind.OBSERVED}
-        for pool in sorted(wanted - known):
+        observed = {brake.node_pool for brake in engaged if brake.kind is BrakeKind.OBSERVED}
+        for pool in sorted(wanted - observed):
             message = f"NodePool {pool} is only observed: its annotation {labels.MODE} says so"
             self._own_brakes.hold(Brake(BrakeKind.OBSERVED, message, node_pool=pool), self._clock.now())
             report.decide(DecisionKind.BRAKE, pool, BrakeKind.OBSERVED, message)
-        for pool in sorted(known - wanted):
+        for pool in sorted(observed - wanted):
             self._own_brakes.release(BrakeKind.OBSERVED, pool)
             report.decide(DecisionKind.RELEASE, pool, BrakeKind.OBSERVED, "the annotation is gone")
-        if wanted != known:
+        if wanted != observed:
             self._brakes.forget_reading()
 
 

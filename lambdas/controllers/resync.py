@@ -213,5 +213,5 @@ class DisruptionState(msgspec.Struct, frozen=True, kw_only=True):
         versions = [[(record.name, record.version) for record in self.claims]]
         versions += [[(record.id, record.version) for record in self.commands]]
         proposals = [(record.id, record.version, record.verdict) for record in self.proposals]
-        known = (versions, proposals, self.brakes, self.market, sorted(self.unavailable))
-        return blake2b(msgspec.json.encode(known), digest_size=16).digest()
+        state = (versions, proposals, self.brakes, self.market, sorted(self.unavailable))
+        return blake2b(msgspec.json.encode(state), digest_size=16).digest()

@@ -186,13 +186,13 @@ class RunPace:
         """Let the next run begin at this time, at least `GATHERED` after the last pass; None: no time is known."""
         self._known = moment
 
-    def ended(self, now: datetime, *, found: bool) -> None:
+    def ended(self, now: datetime, *, has_commands: bool) -> None:
         """Record the end of a pass.
 
         The first one after a pause does not count: it records since when pods are unchanged.
         """
         is_first = self._ended_at is None or now - self._ended_at >= PAUSE
-        self._without_commands = 0 if found or is_first else self._without_commands + 1
+        self._without_commands = 0 if has_commands or is_first else self._without_commands + 1
         self._ended_at = now
 
     def _spacing(self) -> timedelta:

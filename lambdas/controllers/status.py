@@ -58,11 +58,11 @@ _NOT_IN_REASONS: Final = re.compile("[^A-Za-z0-9_]+")
 
 def denied_launches(node_class: str, denials: Iterable[LaunchDenial]) -> JsonObject:
     """Return the condition for an EC2NodeClass and its NodePools. Denials that a person can resolve come first."""
-    engaged = [found for found in denials if found.node_class == node_class and found.is_engaged]
+    engaged = [denial for denial in denials if denial.node_class == node_class and denial.is_engaged]
     if not engaged:
         return condition(LAUNCH_DENIED, "False", reason="NotDenied")
-    ordered = sorted(engaged, key=lambda found: (found.names_capacity(), found.code))
-    message = "; ".join(f"{found.explanation()}{_again(found)}" for found in ordered)
+    ordered = sorted(engaged, key=lambda denial: (denial.names_capacity(), denial.code))
+    message = "; ".join(f"{denial.explanation()}{_again(denial)}" for denial in ordered)
     return condition(LAUNCH_DENIED, "True", message, reason=_NOT_IN_REASONS.sub("_", ordered[0].code).strip("_"))
 
 
@@ -473,8 +473,8 @@ def _annotations(manifest: JsonObject) -> JsonObject:
     return mapping(mapping(manifest.get("metadata")).get("annotations"))
 
 
-def _read_addresses(found: JsonObject | None) -> AddressReading | None:
-    return None if found is None else msgspec.convert(found, AddressReading)
+def _read_addresses(reading: JsonObject | None) -> AddressReading | None:
+    return None if reading is None else msgspec.convert(reading, AddressReading)
 
 
 def _without_places(status: JsonObject) -> tuple[JsonObject, dict[str, int]]:
@@ -545,8 +545,8 @@ class ObjectStatus:
             attempt: Runs a piece of work under its subject, so that a failure does not affect the others; returns whether it
                 succeeded.
         """
-        known = {node_class.name: node_class for node_class in view.snapshot.node_classes}
-        pools = {node_class.name: node_class for node_class in view.snapshot.node_pools}
+        node_classes = {node_class.name: node_class for node_class in view.snapshot.node_classes}
+        pools = {pool.name: pool for pool in view.snapshot.node_pools}
         ready = {name: readiness(manifest) for name, manifest in view.node_classes.items()}
         readings = self._read(attempt)
         self._classes.begin_round()
@@ -556,7 +556,7 @@ class ObjectStatus:
             class_pools = [pool for pool in pools.values() if pool.node_class.name == name]
             fields = self._unknown_fields.condition(manifest, about_node_class(manifest), report)
             more = [*readings.launches(name), *fields]
-            ready[name] = self._classes.write(manifest, known[name], class_pools, more, report)
+            ready[name] = self._classes.write(manifest, node_classes[name], class_pools, more, report)
 
         def write_pool(name: str, manifest: JsonObject) -> None:
             pool = measured(pools[name], view.node_classes, self._cloud.user_data_problem)
@@ -627,6 +627,6 @@ class ObjectStatus:
 
 def _used(pool: NodePool, claims: Iterable[ClaimRecord]) -> quantity.Resources:
     """Return the capacity of the NodePool's nodes that stay, and their number."""
-    mine = [claim for claim in claims if claim.plan.node_pool == pool.name and claim.deletion is None]
-    capacities = [claim.machine.capacity for claim in mine if claim.machine is not None]
+    pool_claims = [claim for claim in claims if claim.plan.node_pool == pool.name and claim.deletion is None]
+    capacities = [claim.machine.capacity for claim in pool_claims if claim.machine is not None]
     return quantity.add(*capacities, {"nodes": len(capacities)})

@@ -72,7 +72,7 @@ class StatusWriter:
     def _merged(self, present: Present, wanted: Iterable[JsonObject]) -> list[JsonObject]:
         """Merge the new conditions with those of other writers; a condition with an unchanged status keeps its time."""
         written = map(mapping, sequence(present.status.get("conditions")))  # others may write anything there
-        conditions = {str(found["type"]): found for found in written if "type" in found}
+        conditions = {str(earlier["type"]): earlier for earlier in written if "type" in earlier}
         now = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for entry in wanted:
             before = conditions.get(entry["type"]) or {}
@@ -142,8 +142,8 @@ class UnknownFields:
     def _tell(self, about: JsonObject, message: str, report: RunReport) -> None:
         report.decide(DecisionKind.SKIP, f"{about['kind']} {about['name']}", RunReason.UNKNOWN_FIELD, message)
         identity = f"{about['kind']}/{message}"  # a NodePool and its class often share a name
-        said = warning(about, RunReason.UNKNOWN_FIELD, message, self._clock.now(), identity=identity)
-        write(self._kubernetes, [said])
+        event = warning(about, RunReason.UNKNOWN_FIELD, message, self._clock.now(), identity=identity)
+        write(self._kubernetes, [event])
 
 
 # The status of CapacityBuffers.

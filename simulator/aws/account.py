@@ -342,8 +342,8 @@ def _product(name: str, price: int, region: str) -> dict[str, Any]:
 
 
 def _decimal(amount: int) -> str:
-    whole, rest = divmod(amount, quantity.NANODOLLARS)
-    return f"{whole}.{rest:09d}"
+    dollars, rest = divmod(amount, quantity.NANODOLLARS)
+    return f"{dollars}.{rest:09d}"
 
 
 # SNS: topics, and what was published to them.

@@ -148,8 +148,10 @@ class Exchange:
 
     def smallest(self) -> dict[str, int]:
         """Resource → the least that any type has of it."""
-        names = sorted({name for found in self._types.values() for name in found.capacity})
-        return {name: min(found.capacity.get(name, 0) for found in self._types.values()) for name in names}
+        names = sorted({name for instance_type in self._types.values() for name in instance_type.capacity})
+        return {
+            name: min(instance_type.capacity.get(name, 0) for instance_type in self._types.values()) for name in names
+        }
 
     def architecture(self, name: str) -> str:
         """The type's architecture under Kubernetes' name; empty where unknown."""

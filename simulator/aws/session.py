@@ -178,15 +178,15 @@ def _takes(operation: str, name: str) -> bool:
     general = "tag:" if name.startswith("tag:") else name
     if not listed or name in listed or (operation, general) in _UNLISTED:
         return True
-    return general == "tag:" and any(one == "tag" or one.startswith("tag:") for one in listed)
+    return general == "tag:" and any(listed_name == "tag" or listed_name.startswith("tag:") for listed_name in listed)
 
 
 def too_many_tags(parameters: Mapping[str, Any]) -> list[str]:
     """Return the kinds of resources to which an EC2 request gives more tags than EC2 takes; it has a code of its own for it."""
     return [
-        f"{given.get('ResourceType')} has {len(given.get('Tags') or ())} tags, at most {_TAGS_MAX}"
-        for given in _tagged(parameters)
-        if len(given.get("Tags") or ()) > _TAGS_MAX
+        f"{specification.get('ResourceType')} has {len(specification.get('Tags') or ())} tags, at most {_TAGS_MAX}"
+        for specification in _tagged(parameters)
+        if len(specification.get("Tags") or ()) > _TAGS_MAX
     ]
 
 
@@ -197,8 +197,8 @@ def _tagged(parameters: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
 
 def _of_tags(parameters: Mapping[str, Any]) -> Iterator[str]:
     yield from too_many_tags(parameters)
-    for given in _tagged(parameters):
-        for tag in given.get("Tags") or ():
+    for specification in _tagged(parameters):
+        for tag in specification.get("Tags") or ():
             key, value = str(tag.get("Key")), str(tag.get("Value", ""))
             if key.lower().startswith("aws:") or len(key) > _TAG_KEY_MAX or len(value) > _TAG_VALUE_MAX:
                 yield f"the tag {key[:80]} is reserved or too long"
@@ -329,10 +329,10 @@ class Schedules:
     def create(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer scheduler:CreateSchedule. Raises AwsError if it exists."""
         self._check(request)
-        known = self._schedules.get(request["Name"])
-        if known is None:
+        existing = self._schedules.get(request["Name"])
+        if existing is None:
             self._put(request, self._clock.now())
-        elif known.request.get("ClientToken") != request.get("ClientToken"):
+        elif existing.request.get("ClientToken") != request.get("ClientToken"):
             raise AwsError("ConflictException", f"Schedule {request['Name']} already exists.", 409)
         return self._arn(request["Name"])
 

@@ -125,7 +125,8 @@ class Executions:
             self._clock.after(START_DELAY, lambda: play(execution, state, state_input, partial(leave, state)))
 
         def leave(state: Mapping[str, Any], error: str) -> None:
-            catch = next((each for each in state.get("Catch", ()) if _matches(each, error)), None) if error else None
+            catchers = (catcher for catcher in state.get("Catch", ()) if _matches(catcher, error))
+            catch = next(catchers, None) if error else None
             following = catch["Next"] if catch is not None else "" if error else state.get("Next", "")
             if execution.status != "RUNNING":
                 return

@@ -87,30 +87,30 @@ def _chosen(arguments: argparse.Namespace, first: int) -> Plan:
 
 def _said(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """Print a line for each outcome."""
-    found = []
+    printed = []
     for outcome in outcomes:
-        found.append(outcome)
+        printed.append(outcome)
         _say(line(outcome))
-    return found
+    return printed
 
 
-def _written(found: dict[str, Any], path: Path, *, every_site: bool) -> int:
+def _written(run: dict[str, Any], path: Path, *, every_site: bool) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found, indent=1) + "\n")
-    for violated in found["violated"]:
+    path.write_text(json.dumps(run, indent=1) + "\n")
+    for violated in run["violated"]:
         aim = f" ({violated['directed']})" if "directed" in violated else ""
         _say(f"seed {violated['seed']}{aim}: {violated['law']}: {violated['message']}")
-    sites = found["callSites"]
+    sites = run["callSites"]
     unreached = sorted({*sites["notBefore"], *sites["notAfter"]}) if every_site else []
     for site in unreached:
         _say(
             f"no crash before or none after {site}: if no function calls there any more, `--record-sites` records the others"
         )
     _say(
-        f"{found['seeds']} seeds, {len(found['violated'])} violations, {found['faults']} faults, call sites died at before "
-        f"{sites['before']} and after {sites['after']} of {sites['total']}, {found['cpuSecondsPerSeed']} CPU-seconds a seed"
+        f"{run['seeds']} seeds, {len(run['violated'])} violations, {run['faults']} faults, call sites died at before "
+        f"{sites['before']} and after {sites['after']} of {sites['total']}, {run['cpuSecondsPerSeed']} CPU-seconds a seed"
     )
-    return 1 if found["violated"] else SITE_LEFT_OUT if unreached else 0
+    return 1 if run["violated"] else SITE_LEFT_OUT if unreached else 0
 
 
 def _one(plan: Plan, record: Path) -> int:

@@ -155,9 +155,11 @@ class WorldCrashes:
     `kinds` are the kinds of crash at these two calls, in order: some worlds have only the first.
     """
 
-    def __init__(self, crashes: Iterable[Crash], known: frozenset[Site], kinds: tuple[str, str] = CRASHES) -> None:
+    def __init__(
+        self, crashes: Iterable[Crash], known_sites: frozenset[Site], kinds: tuple[str, str] = CRASHES
+    ) -> None:
         self._crashes = {crash.site: crash for crash in crashes}
-        self._known = known
+        self._known = known_sites
         self._kinds = kinds
 
     def at(self, site: Site, nth: int) -> str:
@@ -224,21 +226,21 @@ def rare_cycle(number: int) -> tuple[Turn, ...]:
     return _turns(number, [site for _, site in seldom_sites])
 
 
-def _in_turn(found: Sequence[Turn], turn: int) -> Turn:
-    return found[turn % len(found)]
+def _in_turn(turns: Sequence[Turn], turn: int) -> Turn:
+    return turns[turn % len(turns)]
 
 
 def _turns(number: int, wanted: Sequence[Site]) -> tuple[Turn, ...]:
     """Return the turns of one cycle over these sites."""
     record, unmet = recorded(), list(wanted)
-    found: list[Turn] = []
+    turns: list[Turn] = []
     while unmet:
         worlds_with = _worlds_with(unmet[0], record)
-        world = worlds_with[(len(found) + number) % len(worlds_with)]
+        world = worlds_with[(len(turns) + number) % len(worlds_with)]
         together = _together(unmet, record.worlds[world])
         unmet = [site for site in unmet if site not in together]
-        found.append((world, tuple(_crash(site, number, record.worlds[world]) for site in together)))
-    return tuple(found)
+        turns.append((world, tuple(_crash(site, number, record.worlds[world]) for site in together)))
+    return tuple(turns)
 
 
 def _worlds_with(site: Site, record: Record) -> list[int]:
@@ -249,10 +251,10 @@ def _worlds_with(site: Site, record: Record) -> list[int]:
     return sorted(candidates, key=lambda world: (sum(record.worlds[world].values()), world))[:WORLDS_PER_SITE]
 
 
-def _together(left: Sequence[Site], met: Mapping[str, int]) -> list[Site]:
+def _together(remaining: Sequence[Site], met: Mapping[str, int]) -> list[Site]:
     """Return the first remaining site, and others that this world has in other functions: a crash ends its function's calls."""
-    taken = [left[0]]
-    for site in left[1:]:
+    taken = [remaining[0]]
+    for site in remaining[1:]:
         if len(taken) < TOGETHER and " ".join(site) in met and site[0] not in {function for function, _ in taken}:
             taken.append(site)
     return taken

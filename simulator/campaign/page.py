@@ -6,22 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
-def figures(found: Mapping[str, Any]) -> str:
+def figures(run: Mapping[str, Any]) -> str:
     """The figures of a campaign (`simulator.campaign.trial`) in Markdown."""
-    return "\n\n".join(_parts(found))
+    return "\n\n".join(_parts(run))
 
 
-def _parts(found: Mapping[str, Any]) -> Iterator[str]:
-    sites = found["callSites"]
+def _parts(run: Mapping[str, Any]) -> Iterator[str]:
+    sites = run["callSites"]
     yield (
-        f"`make sim SEEDS={found['seeds']} FIRST={found['first']}`, {found['heavy']} of the seeds heavy: {found['faults']:,} "
-        f"faults in {found['calls']:,} calls, {found['cpuSecondsPerSeed']} CPU-seconds a seed, "
-        f"{_span(found['wallSeconds'])} in {found['processes']} processes. "
+        f"`make sim SEEDS={run['seeds']} FIRST={run['first']}`, {run['heavy']} of the seeds heavy: {run['faults']:,} "
+        f"faults in {run['calls']:,} calls, {run['cpuSecondsPerSeed']} CPU-seconds a seed, "
+        f"{_span(run['wallSeconds'])} in {run['processes']} processes. "
         f"Functions died before {sites['before']} and after {sites['after']} of {sites['total']} call sites."
     )
-    if found.get("drawn"):
-        drawn = ", ".join(f"`{name}` {number:,}" for name, number in found["drawn"].items())
-        yield f"{found['withOptions']:,} of the worlds had options and disturbances; so many had each: {drawn}."
+    if run.get("drawn"):
+        drawn = ", ".join(f"`{name}` {number:,}" for name, number in run["drawn"].items())
+        yield f"{run['withOptions']:,} of the worlds had options and disturbances; so many had each: {drawn}."
     for when, names in (("before", sites["notBefore"]), ("after", sites["notAfter"])):
         if names:
             yield f"Not {when}: " + _listed(names) + "."
@@ -29,10 +29,10 @@ def _parts(found: Mapping[str, Any]) -> Iterator[str]:
         missed_parts = ((when, sites[f"not{when.title()}BySeeds"]) for when in ("before", "after"))
         missed = "; ".join(f"{when} {_listed(names)}" for when, names in missed_parts if names)
         yield f"The seeds alone left some out, at which functions died in {sites['directedWorlds']} directed worlds: {missed}."
-    if not found["violated"]:
+    if not run["violated"]:
         yield "Nothing was violated."
         return
-    rows = [f"| {row['seed']} | {row['law']} | {row['message'].replace('|', '/')} |" for row in found["violated"]]
+    rows = [f"| {row['seed']} | {row['law']} | {row['message'].replace('|', '/')} |" for row in run["violated"]]
     yield "\n".join(("| seed | law | first violation |", "| --- | --- | --- |", *rows))
 
 

@@ -39,16 +39,16 @@ def campaign_region(*, described: bool) -> Region:
     Args:
         described: Whether EC2 describes its types, so that the functions read the market themselves; else they get a catalogue.
     """
-    whole = builtin_region()
-    types = tuple(_in_zones(instance_type) for instance_type in whole.types if instance_type.name in TYPES)
-    shapes = tuple(shape for shape in whole.shapes if shape.instance_type in TYPES) if described else ()
-    ids = {zone: whole.zone_ids[zone] for zone in ZONES}
-    return Region(types=types, zone_ids=ids, shapes=shapes, name=whole.name, is_recorded=whole.is_recorded)
+    region = builtin_region()
+    types = tuple(_in_zones(instance_type) for instance_type in region.types if instance_type.name in TYPES)
+    shapes = tuple(shape for shape in region.shapes if shape.instance_type in TYPES) if described else ()
+    ids = {zone: region.zone_ids[zone] for zone in ZONES}
+    return Region(types=types, zone_ids=ids, shapes=shapes, name=region.name, is_recorded=region.is_recorded)
 
 
-def _in_zones(found: InstanceType) -> InstanceType:
-    offerings = tuple(offering for offering in found.offerings if offering.zone in ZONES)
-    return msgspec.structs.replace(found, offerings=offerings)
+def _in_zones(instance_type: InstanceType) -> InstanceType:
+    offerings = tuple(offering for offering in instance_type.offerings if offering.zone in ZONES)
+    return msgspec.structs.replace(instance_type, offerings=offerings)
 
 
 # NodePools and EC2NodeClasses of a world, drawn by its seed.
@@ -531,8 +531,8 @@ def _by_hand(rng: Random, objects: Sequence[JsonObject]) -> JsonObject:
         metadata["labels"] = {"karpenter.sh/nodepool": pool["metadata"]["name"]}
     spec = pool["spec"]["template"]["spec"]
     reference = {"nodeClassRef": spec["nodeClassRef"], "requirements": spec["requirements"]}
-    own = {**reference, "resources": {"requests": {"cpu": rng.choice(("1", "3"))}}}
-    return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": own}
+    claim_spec = {**reference, "resources": {"requests": {"cpu": rng.choice(("1", "3"))}}}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": claim_spec}
 
 
 NODE_OVERLAY: Final = "NodeOverlay"

@@ -369,8 +369,8 @@ class Ledger:
     def _node_joined(self, _: datetime, fields: Mapping[str, Any]) -> None:
         node_labels = (fields["object"]["metadata"].get("labels")) or {}
         instance = str(fields["providerID"]).rpartition("/")[2]
-        known = self.instances.get(instance)
-        pool = node_labels.get(POOL) or (known.pool if known is not None else "")
+        known_instance = self.instances.get(instance)
+        pool = node_labels.get(POOL) or (known_instance.pool if known_instance is not None else "")
         self.nodes[fields["node"]] = NodeFacts(pool=pool, instance=instance)
 
     def _node_tainted(self, moment: datetime, fields: Mapping[str, Any]) -> None:
@@ -430,22 +430,22 @@ class Ledger:
 # Label selectors (Kubernetes), for the judges.
 
 
-def selects(selector: Mapping[str, Any] | None, found: Mapping[str, str]) -> bool:
+def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
     """Whether the selector matches these labels; none at all matches nothing, an empty one everything."""
     if selector is None:
         return False
-    if any(found.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    return all(_holds(expression, found) for expression in selector.get("matchExpressions") or ())
+    return all(_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
 
 
-def _holds(expression: Mapping[str, Any], found: Mapping[str, str]) -> bool:
+def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     key, operator = expression["key"], expression["operator"]
     if operator == "Exists":
-        return key in found
+        return key in labels
     if operator == "DoesNotExist":
-        return key not in found
-    listed = found.get(key) in (expression.get("values") or ())
+        return key not in labels
+    listed = labels.get(key) in (expression.get("values") or ())
     return listed if operator == "In" else not listed
 
 
@@ -648,7 +648,7 @@ class PodDisruptionBudgetJudge:
         return kind, slash, name
 
 
-def _amount(given: Any, of: int) -> int:
-    if isinstance(given, str) and given.endswith("%"):
-        return ceil(Fraction(given[:-1]) * of / 100)
-    return int(given)
+def _amount(written: Any, of: int) -> int:
+    if isinstance(written, str) and written.endswith("%"):
+        return ceil(Fraction(written[:-1]) * of / 100)
+    return int(written)

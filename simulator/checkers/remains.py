@@ -146,9 +146,9 @@ class CallJudge:
         if count < WRITES_MAX:
             return
         is_costly_write = _is_write(call) and not call.startswith(_OFTEN)
-        most, each = (WRITES_MAX, WRITES_EACH) if is_costly_write else (OTHERS_MAX, OTHERS_EACH)
+        most, per_instance = (WRITES_MAX, WRITES_EACH) if is_costly_write else (OTHERS_MAX, OTHERS_EACH)
         evictions = EVICTIONS_EACH * self._leaving_pods() if call == EVICTION else 0
-        if count > most and count > most + each * self._instances(since) + evictions:
+        if count > most and count > most + per_instance * self._instances(since) + evictions:
             self._minute[function, call] = since, 0
             self._report("callRates", f"{function} made {count} {call} within a minute, from {since:%H:%M:%S}")
 

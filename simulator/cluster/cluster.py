@@ -274,8 +274,8 @@ def _renominated(old: JsonObject, new: JsonObject) -> bool:
 def _is_verdict(change: Change) -> bool:
     """Whether the scheduler has just reported, or repeated, that no node can take the pod."""
     condition = condition_of(change.obj, "PodScheduled")
-    said = condition.get("status") == "False" and condition.get("reason") == "Unschedulable"
-    return bool(said) and (change.old is None or condition_of(change.old, "PodScheduled") != condition)
+    is_unschedulable = condition.get("status") == "False" and condition.get("reason") == "Unschedulable"
+    return bool(is_unschedulable) and (change.old is None or condition_of(change.old, "PodScheduled") != condition)
 
 
 # Background garbage collection: an object's dependents are deleted after it, and so are the objects in a Namespace.
@@ -406,10 +406,10 @@ class Cluster:
         Raises:
             InvalidInputError: If the API server would refuse one of them; none is applied then.
         """
-        known = [(resource, obj) for obj in objects if (resource := _resource_of(obj)) is not None]
-        for resource, obj in known:
+        known_objects = [(resource, obj) for obj in objects if (resource := _resource_of(obj)) is not None]
+        for resource, obj in known_objects:
             check(resource, obj)
-        for resource, obj in sorted(known, key=lambda pair: pair[0] not in _FIRST):
+        for resource, obj in sorted(known_objects, key=lambda pair: pair[0] not in _FIRST):
             self._apply(resource, copy.deepcopy(obj), by, manager)
 
     def scale(self, kind: str, namespace: str, name: str, replicas: int, by: str = USER) -> None:

@@ -218,10 +218,10 @@ def _compared(value: str | None, bounds: list[str]) -> int:
     """1 where the value is above the one bound, -1 below; 0 where they are equal or one is no whole number of 64 bits."""
     if value is None or len(bounds) != 1 or not all(map(_WHOLE.fullmatch, (value, bounds[0]))):
         return 0
-    found, bound = int(value), int(bounds[0])
-    if not all(-_BOUND <= number < _BOUND for number in (found, bound)):
+    parsed, bound = int(value), int(bounds[0])
+    if not all(-_BOUND <= number < _BOUND for number in (parsed, bound)):
         return 0
-    return (found > bound) - (found < bound)
+    return (parsed > bound) - (parsed < bound)
 
 
 # Whether a node suits a pod, apart from other pods: selectors, affinity, taints. Used by the scheduler and DaemonSets.
@@ -285,7 +285,7 @@ CONTROLLER_DELAY: Final = timedelta(milliseconds=100)
 
 
 class WorkQueue:
-    """Keys that wait to be reconciled, in order of name; a key that is marked several times is reconciled once."""
+    """Keys that wait to be reconciled, in the order of their marks (client-go's workqueue); a key marked twice waits once."""
 
     def __init__(
         self, clock: VirtualClock, reconcile: Callable[[Key], None], delay: timedelta = CONTROLLER_DELAY
@@ -293,16 +293,16 @@ class WorkQueue:
         self._clock = clock
         self._reconcile = reconcile
         self._delay = delay
-        self._waiting: set[Key] = set()
+        self._waiting: dict[Key, None] = {}
 
     def add(self, key: Key) -> None:
         """Reconcile `key` soon."""
         if not self._waiting:
             self._clock.after(self._delay, self._run)
-        self._waiting.add(key)
+        self._waiting.setdefault(key)
 
     def _run(self) -> None:
-        due, self._waiting = sorted(self._waiting), set()
+        due, self._waiting = self._waiting, {}
         for key in due:
             try:
                 self._reconcile(key)

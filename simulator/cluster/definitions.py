@@ -60,8 +60,8 @@ def stored(resource: Resource, obj: JsonObject, old: JsonObject | None = None) -
     completed = {**kept, **_completed({key: value for key, value in obj.items() if key not in _OWN}, schema)}
     for field, problem in _faults(completed, schema, ""):
         raise InvalidInputError(problem, subject=subject, field=field)
-    for each in problems({key: value for key, value in completed.items() if key != "status"}):
-        raise InvalidInputError(each.message, subject=subject, field=each.field)
+    for fault in problems({key: value for key, value in completed.items() if key != "status"}):
+        raise InvalidInputError(fault.message, subject=subject, field=fault.field)
     for field in _changed_for_ever(completed, old, schema, "") if old is not None else ():
         raise InvalidInputError("must not change", subject=subject, field=field)
     return completed

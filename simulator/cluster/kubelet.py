@@ -71,8 +71,8 @@ class EventRecorder:
         old, new = change.old, change.new
         if old is None:
             owner = controller_of(change.obj)
-            said = f"{owner['kind']}/{owner['name']}" if owner else ""
-            self._recorder.emit("podCreated", pod=full_name(change.obj), owner=said, object=new)
+            owner_name = f"{owner['kind']}/{owner['name']}" if owner else ""
+            self._recorder.emit("podCreated", pod=full_name(change.obj), owner=owner_name, object=new)
         if new is not None:
             self._pod_progress(old, new)
         if change.cause and old is not None and not is_deleting(old) and node_of(old) and not is_finished(old):
@@ -231,7 +231,7 @@ class Kubelets:
 
     def lose(self, provider_id: str) -> None:
         """Stop the kubelet of a terminated instance."""
-        lost = [name for name, known in self._alive.items() if known == provider_id]
+        lost = [name for name, alive_id in self._alive.items() if alive_id == provider_id]
         for name in lost:
             del self._alive[name]
             node = self._store.find(resources.NODES, name)
@@ -262,18 +262,18 @@ class Kubelets:
         if node is None:
             return
         truth = self._truths.setdefault(name, status_of(node))
-        said = {
+        reported = {
             field: {**(truth.get(field) or {}), **(amounts or {})}
             for field, amounts in (("capacity", capacity), ("allocatable", allocatable))
         }
         gone = {
             field: dict.fromkeys(key for key in status_of(node).get(field) or {} if key not in amounts)
-            for field, amounts in said.items()
+            for field, amounts in reported.items()
         }
-        status = {field: {**amounts, **gone[field]} for field, amounts in said.items()}
+        status = {field: {**amounts, **gone[field]} for field, amounts in reported.items()}
         self._store.patch(resources.NODES, name, {"status": status})
         if self._recorder is not None:
-            self._recorder.emit("nodeReported", node=name, **said)
+            self._recorder.emit("nodeReported", node=name, **reported)
 
     def hold(self, pods: Iterable[str]) -> None:
         """Do not end these pods, each `namespace/name`."""

@@ -412,13 +412,13 @@ class Scheduler:
             self._wake()
 
     def _await(self, key: Key, change: Change) -> None:
-        pod, known = change.obj, self._waiting.get(key)
-        if known is None:
+        pod, waiting = change.obj, self._waiting.get(key)
+        if waiting is None:
             self._arrivals += 1
             self._waiting[key] = _Waiting(self._arrivals, self._state.classes.of(pod))
             self._wake()
         elif change.old is None or labels_of(change.old) != labels_of(pod) or change.old["spec"] != pod["spec"]:
-            known.pod_class = self._state.classes.of(pod)
+            waiting.pod_class = self._state.classes.of(pod)
             self._wake()
         self._state.nominations.note(key, self._waiting[key].pod_class, nominated_node(pod))
         if change.old is not None and nominated_node(change.old) not in ("", nominated_node(pod)):
@@ -487,8 +487,8 @@ class Scheduler:
 
 def _is_news(pod: JsonObject, message: str) -> bool:
     """Whether the verdict has other reasons than the pod's condition; a change of mere counts does not matter."""
-    said = condition_of(pod, "PodScheduled").get("message", "")
-    return _DIGITS.sub("", said) != _DIGITS.sub("", message)
+    last_message = condition_of(pod, "PodScheduled").get("message", "")
+    return _DIGITS.sub("", last_message) != _DIGITS.sub("", message)
 
 
 def _awaits_binding(pod: JsonObject) -> bool:
@@ -532,5 +532,5 @@ class OtherScheduler:
         self._is_due = False
 
     def _is_for(self, pod: JsonObject) -> bool:
-        mine = all(labels_of(pod).get(key) == value for key, value in self._labels.items())
-        return mine and not node_of(pod) and is_active(pod) and not spec_of(pod).get("schedulingGates")
+        has_labels = all(labels_of(pod).get(key) == value for key, value in self._labels.items())
+        return has_labels and not node_of(pod) and is_active(pod) and not spec_of(pod).get("schedulingGates")

@@ -161,12 +161,12 @@ def _parsed(requests: Mapping[str, str] | None) -> dict[str, int]:
     return {name: quantity.parse(value, name) for name, value in sorted((requests or {}).items())}
 
 
-def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    return {**left, **{name: left.get(name, 0) + value for name, value in right.items()}}
+def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    return {**first, **{name: first.get(name, 0) + value for name, value in second.items()}}
 
 
-def _most(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    return {**left, **{name: max(left.get(name, 0), value) for name, value in right.items()}}
+def _most(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    return {**first, **{name: max(first.get(name, 0), value) for name, value in second.items()}}
 
 
 def _host_ports(spec: JsonObject) -> tuple[PortKey, ...]:
@@ -399,9 +399,9 @@ class ClusterState:
 
     def admitting(self, pod_class: PodClass) -> list[NodeRoom]:
         """Return the nodes that suit pods of the class apart from other pods, by name."""
-        known = self._admitting.get(pod_class.number)
-        if known is not None and known[0] == self.shape_version:
-            return known[1]
+        cached = self._admitting.get(pod_class.number)
+        if cached is not None and cached[0] == self.shape_version:
+            return cached[1]
         names = [pod_class.pinned] if pod_class.pinned else sorted(self.nodes)
         rooms = [self.nodes[name] for name in names if name in self.nodes and pod_class.admits(self.nodes[name].node)]
         self._admitting[pod_class.number] = (self.shape_version, rooms)
@@ -478,6 +478,6 @@ def _takes(pod: JsonObject) -> tuple[object, ...]:
     return id(pod["spec"]), labels_of(pod), is_deleting(pod), is_finished(pod)
 
 
-def _conflict(left: PortKey, right: PortKey) -> bool:
+def _conflict(first: PortKey, second: PortKey) -> bool:
     everywhere = "0.0.0.0"  # noqa: S104 - an address in a manifest, nothing is bound to it
-    return left[1:] == right[1:] and (left[0] == right[0] or everywhere in (left[0], right[0]))
+    return first[1:] == second[1:] and (first[0] == second[0] or everywhere in (first[0], second[0]))

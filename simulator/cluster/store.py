@@ -523,8 +523,8 @@ class Store(IndexedObjects):
         if not manager:
             return obj
         others = [entry for entry in obj["metadata"].get("managedFields") or () if entry["manager"] != manager]
-        own = {"manager": manager, "operation": "Update", "time": timestamp(self.clock.now())}
-        return {**obj, "metadata": {**obj["metadata"], "managedFields": [*others, own]}}
+        manager_entry = {"manager": manager, "operation": "Update", "time": timestamp(self.clock.now())}
+        return {**obj, "metadata": {**obj["metadata"], "managedFields": [*others, manager_entry]}}
 
     def _admitted(self, resource: Resource, verb: str, obj: JsonObject, by: str) -> JsonObject:
         for admission in tuple(self._admissions):
@@ -718,9 +718,9 @@ def _changeable(patch: JsonObject) -> JsonObject:
     return {**patch, "metadata": metadata}
 
 
-def _grace_of(pod: JsonObject, asked: int | None) -> int:
+def _grace_of(pod: JsonObject, requested: int | None) -> int:
     """A pod that never ran or has finished goes at once, as in the API server."""
     if not node_of(pod) or is_finished(pod):
         return 0
     default = spec_of(pod).get("terminationGracePeriodSeconds", 30)
-    return int(default if asked is None else asked)
+    return int(default if requested is None else requested)

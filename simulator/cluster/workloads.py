@@ -81,16 +81,16 @@ def create_pod(
 ) -> JsonObject:
     """Create a pod from the owner's template; without a name one is generated from the owner's."""
     template = template or owner["spec"]["template"]
-    given = template.get("metadata") or {}
+    template_metadata = template.get("metadata") or {}
     metadata: JsonObject = {
         "namespace": namespace_of(owner),
-        "labels": {**(given.get("labels") or {}), **(labels or {})},
-        "annotations": {**(given.get("annotations") or {}), **(annotations or {})},
+        "labels": {**(template_metadata.get("labels") or {}), **(labels or {})},
+        "annotations": {**(template_metadata.get("annotations") or {}), **(annotations or {})},
         "ownerReferences": [owner_reference(resource, owner)],
     }
     metadata |= {"name": name} if name else {"generateName": f"{owner['metadata']['name']}-"}
-    if given.get("finalizers"):
-        metadata["finalizers"] = given["finalizers"]
+    if template_metadata.get("finalizers"):
+        metadata["finalizers"] = template_metadata["finalizers"]
     body = {"metadata": metadata, "spec": {**(template.get("spec") or {}), **(spec or {})}}
     return store.create(resources.PODS, body)
 
@@ -317,8 +317,8 @@ class Deployments:
 
     def _create(self, deployment: JsonObject) -> JsonObject:
         template = deployment["spec"]["template"]
-        given = template.get("metadata") or {}
-        hashed = {**(given.get("labels") or {}), _HASH_LABEL: template_hash(template)}
+        template_metadata = template.get("metadata") or {}
+        hashed = {**(template_metadata.get("labels") or {}), _HASH_LABEL: template_hash(template)}
         selector = deployment["spec"].get("selector") or {}
         matched = {**(selector.get("matchLabels") or {}), _HASH_LABEL: hashed[_HASH_LABEL]}
         revisions = [_revision(o) for o in self._store.owned(resources.REPLICA_SETS, deployment)]
@@ -334,7 +334,7 @@ class Deployments:
             "spec": {
                 "replicas": 0,
                 "selector": {**selector, "matchLabels": matched},
-                "template": {**template, "metadata": {**given, "labels": hashed}},
+                "template": {**template, "metadata": {**template_metadata, "labels": hashed}},
             },
         }
         return self._store.create(resources.REPLICA_SETS, body)
@@ -352,14 +352,14 @@ class Deployments:
 
     def _report(self, deployment: JsonObject) -> None:
         current, old = self._replica_sets(deployment)
-        every = [*old, current] if current else old
+        replica_sets = [*old, current] if current else old
         self._store.patch_status(
             resources.DEPLOYMENTS,
             deployment,
-            replicas=sum(status_of(o).get("replicas", 0) for o in every),
+            replicas=sum(status_of(o).get("replicas", 0) for o in replica_sets),
             updatedReplicas=status_of(current).get("replicas", 0) if current else 0,
-            readyReplicas=sum(_available(o) for o in every),
-            availableReplicas=sum(_available(o) for o in every),
+            readyReplicas=sum(_available(o) for o in replica_sets),
+            availableReplicas=sum(_available(o) for o in replica_sets),
             observedGeneration=deployment["metadata"]["generation"],
         )
 
@@ -371,9 +371,12 @@ def _revision(replica_set: JsonObject) -> int:
 def _is_of_template(replica_set: JsonObject, deployment: JsonObject) -> bool:
     """Whether the templates are equal but for the hash that the ReplicaSet's carries."""
     wanted, current = deployment["spec"]["template"], replica_set["spec"]["template"]
-    given, has = wanted.get("metadata") or {}, current.get("metadata") or {}
-    stripped = {key: value for key, value in (has.get("labels") or {}).items() if key != _HASH_LABEL}
-    return current.get("spec") == wanted.get("spec") and {**has, "labels": stripped} == {"labels": {}, **given}
+    wanted_metadata, current_metadata = wanted.get("metadata") or {}, current.get("metadata") or {}
+    stripped = {key: value for key, value in (current_metadata.get("labels") or {}).items() if key != _HASH_LABEL}
+    return current.get("spec") == wanted.get("spec") and {**current_metadata, "labels": stripped} == {
+        "labels": {},
+        **wanted_metadata,
+    }
 
 
 def _size(replica_set: JsonObject) -> int:

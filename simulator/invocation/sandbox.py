@@ -52,7 +52,7 @@ class Work(Protocol):
         """The processor time so far."""
         ...
 
-    def limit(self, left: timedelta) -> None:
+    def limit(self, remaining: timedelta) -> None:
         """End the invocation when it has worked this much more."""
         ...
 
@@ -72,7 +72,7 @@ class Uncounted:
         """Return zero."""
         return timedelta(0)
 
-    def limit(self, left: timedelta) -> None:
+    def limit(self, remaining: timedelta) -> None:
         """Nothing ends it."""
 
     def within(self) -> AbstractContextManager[None]:
@@ -100,9 +100,9 @@ class Counted:
         """The counted time so far."""
         return timedelta(microseconds=self._events * self._factor / EVENTS_IN_MICROSECOND)
 
-    def limit(self, left: timedelta) -> None:
+    def limit(self, remaining: timedelta) -> None:
         """Raise TimeoutExpiredError in the invocation when it has worked this much more."""
-        microseconds = max(left, timedelta(0)) / timedelta(microseconds=1)
+        microseconds = max(remaining, timedelta(0)) / timedelta(microseconds=1)
         self._end = self._events + microseconds * EVENTS_IN_MICROSECOND / self._factor
 
     @contextmanager
@@ -149,7 +149,7 @@ class Measured:
         running = 0.0 if since is None else time.thread_time() - since
         return timedelta(seconds=(self._done + running) * self._factor)
 
-    def limit(self, left: timedelta) -> None:
+    def limit(self, remaining: timedelta) -> None:
         """Nothing interrupts it: its time is charged when it makes a call, or ends."""
 
     @contextmanager
@@ -460,10 +460,10 @@ class Sandboxes:
         )
         done(outcome, response if outcome == OK else {"errorType": error})
 
-    def _note_use(self, name: str, own: _Invocation) -> None:
+    def _note_use(self, name: str, invocation: _Invocation) -> None:
         """Add an invocation's processor time and memory to the figures of its function."""
         if self._processor[0] != "none":
-            seconds = own.work.taken().total_seconds()
+            seconds = invocation.work.taken().total_seconds()
             self.cpu_seconds[name] = self.cpu_seconds.get(name, 0.0) + seconds
         if self._memory is not None:
             self.peak_memory_mib[name] = max(self.peak_memory_mib.get(name, 0), self._memory.peak_mib())

@@ -155,12 +155,12 @@ def estimated_types(region: str) -> frozenset[str]:
 def _estimates(region: str) -> dict[str, int]:
     """Return prices of the types that a region sells and its list lacks, where a like family has a price in both lists."""
     listed, reference = _prices(region), _prices(_REFERENCE)
-    both = tuple(sorted(listed.families.keys() & reference.families.keys()))
+    common_families = tuple(sorted(listed.families.keys() & reference.families.keys()))
     of_reference = reference.prices(builtin_shapes())
     estimates: dict[str, int] = {}
     for name in _offers()[region].offered:
         family = name.partition(".")[0]
-        like = "" if family in listed.families or name not in of_reference else _nearest_family(family, both)
+        like = "" if family in listed.families or name not in of_reference else _nearest_family(family, common_families)
         if like:
             there, here = reference.families[like].per_vcpu, listed.families[like].per_vcpu
             estimates[name] = of_reference[name] * here // there // _MICRO * _MICRO
@@ -168,14 +168,14 @@ def _estimates(region: str) -> dict[str, int]:
 
 
 @cache
-def _nearest_family(family: str, known: tuple[str, ...]) -> str:
+def _nearest_family(family: str, families: tuple[str, ...]) -> str:
     """Return the family of the same category, preferably with the same processor, of the nearest generation; or nothing."""
     wanted = _FAMILY.fullmatch(family)
     if wanted is None or wanted[1] in _NOT_ESTIMATED:
         return ""
     ranked = [
         (other[3][:1] != wanted[3][:1], abs(int(other[2]) - int(wanted[2])), name)
-        for name in known
+        for name in families
         if (other := _FAMILY.fullmatch(name)) is not None and other[1] == wanted[1]
     ]
     return min(ranked)[2] if ranked else ""
@@ -185,8 +185,8 @@ def _nearest_family(family: str, known: tuple[str, ...]) -> str:
 def _prices(region: str) -> PriceList:
     prices = price_list(region)
     if prices is None:
-        known = ", ".join(regions())
-        raise InvalidInputError(f"no prices of {region!r} are built in, only of {known}", field="region")
+        region_names = ", ".join(regions())
+        raise InvalidInputError(f"no prices of {region!r} are built in, only of {region_names}", field="region")
     return prices
 
 

@@ -31,8 +31,8 @@ def types() -> bytes:
 
 def offers(shapes: Iterable[Shape]) -> bytes:
     """Region → what it sells, for every region with a price list."""
-    known = {shape.instance_type: shape for shape in shapes}
-    return msgspec.json.encode({region: _region_offers(region, known) for region in listed_regions()})
+    shape_by_type = {shape.instance_type: shape for shape in shapes}
+    return msgspec.json.encode({region: _region_offers(region, shape_by_type) for region in listed_regions()})
 
 
 def _region_offers(region: str, shapes: Mapping[str, Shape]) -> RegionOffers:

@@ -114,11 +114,11 @@ def lost(before: Any, after: Any, path: str = "$") -> list[str]:
     """Fields of `before` that are missing or different in `after`; a default may be missing, and a tuple may have grown."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
-            found
+            path_lost
             for key, value in before.items()
             if value not in (None, "", [], {}, False, 0) or key in after
-            for found in lost(value, after.get(key), f"{path}.{key}")
+            for path_lost in lost(value, after.get(key), f"{path}.{key}")
         ]
     if isinstance(before, list) and isinstance(after, list) and len(before) <= len(after):
-        return [found for n, value in enumerate(before) for found in lost(value, after[n], f"{path}[{n}]")]
+        return [path_lost for n, value in enumerate(before) for path_lost in lost(value, after[n], f"{path}[{n}]")]
     return [] if before == after else [f"{path}: {before} is {after}"]

@@ -68,9 +68,9 @@ class Question:
         They are evicted all the same, and their rules end with them. The program leaves them where they are.
         """
         deleted = {
-            one["metadata"]["name"]
+            one["metadata"]["name"] if one["kind"] == "Node" else one.get("status", {}).get("nodeName")
             for one in self.objects
-            if one["kind"] == "Node" and "deletionTimestamp" in one["metadata"]
+            if one["kind"] in ("Node", "NodeClaim") and "deletionTimestamp" in one["metadata"]
         }
         unplaced = {one["pod"] for one in plan.get("unschedulable") or ()}
         kept = [

@@ -52,15 +52,15 @@ class RandomCluster:
         return DefaultSpreads(Snapshot(now=NOW))
 
     def _node(self, name: str) -> JsonObject:
-        own = {labels.ZONE: self.draw.choice("xyz"), labels.HOSTNAME: name}
+        node_labels = {labels.ZONE: self.draw.choice("xyz"), labels.HOSTNAME: name}
         if self.draw.random() < 0.7:
-            own["rack"] = self.draw.choice("12")
+            node_labels["rack"] = self.draw.choice("12")
         taints = [HELD] if self.draw.random() < 0.8 else []
         if self.draw.random() < 0.3:
             taints.append({"key": "t", "effect": self.draw.choice(("NoSchedule", "PreferNoSchedule", "NoExecute"))})
         room = {"cpu": str(self.draw.choice((2, 4))), "memory": "8Gi", "pods": str(self.draw.choice((3, 10)))}
         status = {"allocatable": room, "capacity": room, "conditions": [{"type": "Ready", "status": "True"}]}
-        return {"metadata": {"name": name, "labels": own}, "spec": {"taints": taints}, "status": status}
+        return {"metadata": {"name": name, "labels": node_labels}, "spec": {"taints": taints}, "status": status}
 
     def _pod(self, name: str) -> JsonObject:
         ports = [{"containerPort": 80, "hostPort": self.draw.choice((80, 81))}] if self.draw.random() < 0.2 else []
@@ -140,16 +140,16 @@ class ClusterWithDefaults(RandomCluster):
 
     def judged(self, pod: JsonObject) -> JsonObject:
         """The pod with the constraints that its Services and its controller give it."""
-        found = self._requirements(pod)
-        if pod["spec"].get("topologySpreadConstraints") or not found:
+        requirements = self._requirements(pod)
+        if pod["spec"].get("topologySpreadConstraints") or not requirements:
             return pod
-        spreads = [{**default, "labelSelector": {"matchExpressions": found}} for default in self.defaults]
+        spreads = [{**default, "labelSelector": {"matchExpressions": requirements}} for default in self.defaults]
         return {**pod, "spec": {**pod["spec"], "topologySpreadConstraints": spreads}}
 
     def default_spreads(self) -> DefaultSpreads:
         config = {"podTopologySpread": {"defaultConstraints": self.defaults}}
         objects = {
-            kind: [decoding.from_object(kind, found) for found in written]
+            kind: [decoding.from_object(kind, obj) for obj in written]
             for kind, written in ((resources.SERVICES, self.services), (resources.REPLICA_SETS, self.replica_sets))
         }
         options = Options(default_spreads=default_spreads(config))
@@ -202,29 +202,29 @@ class ClusterWithDefaults(RandomCluster):
         return {"name": name, "namespace": self.draw.choice(("default", "default", "other"))}
 
     def _labels(self) -> JsonObject:
-        found = {"v": self.draw.choice("12"), "app": self.draw.choice(APPS)}
+        drawn = {"v": self.draw.choice("12"), "app": self.draw.choice(APPS)}
         keys = self.draw.choice((["app"], ["v"], ["v", "app"], ["app", "v"]))
-        return {key: found[key] for key in keys}
+        return {key: drawn[key] for key in keys}
 
 
 def assert_agrees(cluster: RandomCluster) -> None:
     translator = PodTranslator()
-    known = [nodes.node(decoding.from_object(resources.NODES, found)) for found in cluster.store.all(resources.NODES)]
+    known_nodes = [nodes.node(decoding.from_object(resources.NODES, obj)) for obj in cluster.store.all(resources.NODES)]
     written = cluster.store.all(resources.PODS)
     pods = cluster.default_spreads().as_own(
-        translator.pod(decoding.from_object(resources.PODS, found)) for found in written
+        translator.pod(decoding.from_object(resources.PODS, obj)) for obj in written
     )
-    placed = PlacedPods(known, pods)
+    placed = PlacedPods(known_nodes, pods)
     answers = set()
     for manifest, pod in zip(written, pods, strict=True):
         if pod.node_name or not pod.is_active or is_left_to_scheduler(pod):
             continue
-        for node in known:
-            said = cluster.scheduler.objection(
+        for node in known_nodes:
+            verdict = cluster.scheduler.objection(
                 cluster.judged(manifest), node.name, but_for=(HELD["key"], HELD["effect"])
             )
-            answers.add(bool(said))
-            assert (objection(pod, node, placed) is not None) == bool(said), (pod.key, node.name, said)
+            answers.add(bool(verdict))
+            assert (objection(pod, node, placed) is not None) == bool(verdict), (pod.key, node.name, verdict)
     assert answers or all(pod.node_name or not pod.is_active for pod in pods)
 
 

@@ -22,64 +22,64 @@ ASKED_MAX = 3
 
 def fates(plan: Plan) -> dict[str, tuple[str, str]]:
     """The outcome and the reason that the plan gives each of its pods, in the words of an explanation."""
-    found = {binding.pod: (f"fits on existing node {binding.node}", "") for binding in plan.bindings}
-    found |= {pod: (f"needs a new node, {claim.name}", "") for claim in plan.claims for pod in claim.pods}
-    return found | {entry.pod: ("is unschedulable", entry.reason) for entry in plan.unschedulable}
+    outcomes = {binding.pod: (f"fits on existing node {binding.node}", "") for binding in plan.bindings}
+    outcomes |= {pod: (f"needs a new node, {claim.name}", "") for claim in plan.claims for pod in claim.pods}
+    return outcomes | {entry.pod: ("is unschedulable", entry.reason) for entry in plan.unschedulable}
 
 
 def contradictions_of_pods(snapshot: Snapshot) -> tuple[list[str], Counter[str]]:
     """Pods whose explanation contradicts the plan, and the number of explained pods by outcome."""
     plan = schedule(snapshot)
     expected, messages = fates(plan), {entry.pod: entry.message for entry in plan.unschedulable}
-    asked: Counter[str] = Counter()
-    found = []
+    explained: Counter[str] = Counter()
+    contradictions = []
     for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
         outcome, reason = expected.get(pod.key, ("", ""))
         fate = outcome.partition(",")[0].partition(" node ")[0]
-        if asked[fate] == ASKED_MAX:
+        if explained[fate] == ASKED_MAX:
             continue
-        asked[fate] += 1
-        said = explain_pod(snapshot, pod)
-        if outcome and (said.outcome, said.reason) != (outcome, reason):
-            found.append(f"{said} -- but the plan says {outcome} {reason}")
-        if said.has_no_place != (pod.key in messages):
-            found.append(f"{said} -- and has_no_place is {said.has_no_place}")
+        explained[fate] += 1
+        explanation = explain_pod(snapshot, pod)
+        if outcome and (explanation.outcome, explanation.reason) != (outcome, reason):
+            contradictions.append(f"{explanation} -- but the plan says {outcome} {reason}")
+        if explanation.has_no_place != (pod.key in messages):
+            contradictions.append(f"{explanation} -- and has_no_place is {explanation.has_no_place}")
         finding = Planner(snapshot).finding(pod.key) if pod.key in messages else None
         if finding is not None and finding.message != messages[pod.key]:
-            found.append(f"{finding.message} -- but the plan says {messages[pod.key]}")
-    return found, asked
+            contradictions.append(f"{finding.message} -- but the plan says {messages[pod.key]}")
+    return contradictions, explained
 
 
 def contradictions_of_nodes(snapshot: Snapshot) -> tuple[list[str], Counter[str]]:
     """Nodes whose explanation contradicts the decision, and the number of explained nodes by outcome."""
     plan = disrupt(snapshot)
-    found = []
-    asked: Counter[str] = Counter()
+    contradictions = []
+    explained: Counter[str] = Counter()
     for node in snapshot.nodes:
-        said = explain_node_now(snapshot, node.name)
-        asked[said.outcome.partition(":")[0]] += 1
-        if not _agrees(said, plan, node.name):
-            found.append(f"{said} -- but the decision is {plan.commands} {plan.blocked}")
-    return found, asked
+        explanation = explain_node_now(snapshot, node.name)
+        explained[explanation.outcome.partition(":")[0]] += 1
+        if not _agrees(explanation, plan, node.name):
+            contradictions.append(f"{explanation} -- but the decision is {plan.commands} {plan.blocked}")
+    return contradictions, explained
 
 
-def _agrees(said: Explanation, plan: DisruptionPlan, node: str) -> bool:
+def _agrees(explanation: Explanation, plan: DisruptionPlan, node: str) -> bool:
     command = next((command for command in plan.commands if node in command.nodes), None)
     if command is not None:
-        return (said.outcome, said.reason) == ("goes", command.reason)
+        return (explanation.outcome, explanation.reason) == ("goes", command.reason)
     blocked = next((blocked.reason for blocked in plan.blocked if blocked.node == node), NodeReason.NOT_MANAGED)
-    return said.outcome.startswith("stays") and said.reason == blocked
+    return explanation.outcome.startswith("stays") and explanation.reason == blocked
 
 
 @pytest.mark.ci
 def test_what_explain_says_of_a_pod_is_what_the_plan_says() -> None:
-    asked: Counter[str] = Counter()
+    explained: Counter[str] = Counter()
     for seed in range(6):
         for difficulty in (CALM, HOSTILE):
-            found, counted = contradictions_of_pods(cluster(seed, difficulty))
-            assert found == [], f"seed {seed}"
-            asked += counted
-    assert set(asked) >= {"needs a new node", "fits on existing", "is unschedulable", ""}
+            contradictions, counted = contradictions_of_pods(cluster(seed, difficulty))
+            assert contradictions == [], f"seed {seed}"
+            explained += counted
+    assert set(explained) >= {"needs a new node", "fits on existing", "is unschedulable", ""}
 
 
 @pytest.mark.ci
@@ -90,31 +90,31 @@ def test_what_explain_says_of_a_pod_is_what_a_searched_plan_says() -> None:
 
 @pytest.mark.ci
 def test_what_explain_says_of_a_node_is_what_the_decision_says() -> None:
-    asked: Counter[str] = Counter()
+    explained: Counter[str] = Counter()
     for seed in range(6):
-        found, counted = contradictions_of_nodes(random_world(seed))
-        assert found == [], f"seed {seed}"
-        asked += counted
-    assert set(asked) == {"goes", "stays"}
+        contradictions, counted = contradictions_of_nodes(random_world(seed))
+        assert contradictions == [], f"seed {seed}"
+        explained += counted
+    assert set(explained) == {"goes", "stays"}
 
 
 def test_explain_node_is_braked_as_the_decision_is() -> None:
     """Otherwise, `explain NODE` describes a search that `consolidate` had no time for, and ignores --time-budget."""
-    asked = 0
+    times = 0
 
     def over() -> float:
-        nonlocal asked
-        asked += 1
+        nonlocal times
+        times += 1
         return 1.0
 
     for seed in range(6):
         snapshot = random_world(seed)
         plan = disrupt(snapshot, out_of_time=over)
-        asked = 0
+        times = 0
         for node in snapshot.nodes:
-            said = explain_node_now(snapshot, node.name, over)
-            assert _agrees(said, plan, node.name), f"seed {seed}: {said}"
-        if asked:
+            explanation = explain_node_now(snapshot, node.name, over)
+            assert _agrees(explanation, plan, node.name), f"seed {seed}: {explanation}"
+        if times:
             return
     raise AssertionError("no search ever asked the clock")
 

@@ -83,23 +83,23 @@ def faults(snapshot: Snapshot, plan: Plan) -> list[str]:
     by_node = {node.name: node.labels[labels.ZONE] for node in snapshot.nodes}
     zones |= {binding.pod: {by_node[binding.node]} for binding in plan.bindings}
     running = {pod.key: {by_node[pod.node_name]} for pod in snapshot.pods if pod.node_name}
-    reasons = {found.pod: found.reason for found in plan.unschedulable}
-    found = []
+    reasons = {unplaced.pod: unplaced.reason for unplaced in plan.unschedulable}
+    problems = []
     for gang in gangs_of(snapshot):
         placed = {pod.key: zones[pod.key] for pod in gang.pods if pod.key in zones}
         there = {pod.key: running[pod.key] for pod in gang.pods if pod.key in running}
         if placed and len(placed) + len(there) < gang.minimum:
-            found.append(f"{gang.name}: {len(placed)} + {len(there)} of {gang.minimum}")
+            problems.append(f"{gang.name}: {len(placed)} + {len(there)} of {gang.minimum}")
         everywhere = [*placed.values(), *there.values()]
         if gang.topology_keys and placed and len(set.union(*everywhere)) != 1:
-            found.append(f"{gang.name}: in {everywhere}")
+            problems.append(f"{gang.name}: in {everywhere}")
         waiting = [pod.key for pod in gang.pods if not pod.node_name and pod.key not in zones]
         if not placed and gang.needed and any(reasons[key] not in tuple(PodReason) for key in waiting):
-            found.append(f"{gang.name}: waits without a reason")
+            problems.append(f"{gang.name}: waits without a reason")
     everyone = {pod.key for pod in snapshot.pods if not pod.node_name}
     if everyone != zones.keys() | reasons.keys() or zones.keys() & reasons.keys():
-        found.append("a pod is lost, or has two fates")
-    return found
+        problems.append("a pod is lost, or has two fates")
+    return problems
 
 
 @pytest.mark.parametrize("seed", SEEDS)

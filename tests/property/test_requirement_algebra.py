@@ -23,13 +23,13 @@ def members(requirement: Requirement) -> set[str]:
 
 
 @given(requirements, requirements)
-def test_intersection_is_the_common_part(left: Requirement, right: Requirement) -> None:
-    assert members(left.intersection(right)) == members(left) & members(right)
+def test_intersection_is_the_common_part(first: Requirement, second: Requirement) -> None:
+    assert members(first.intersection(second)) == members(first) & members(second)
 
 
 @given(requirements, requirements)
-def test_intersection_commutes(left: Requirement, right: Requirement) -> None:
-    assert left.intersection(right) == right.intersection(left)
+def test_intersection_commutes(first: Requirement, second: Requirement) -> None:
+    assert first.intersection(second) == second.intersection(first)
 
 
 @given(requirements, requirements, requirements)
@@ -44,13 +44,13 @@ def test_intersection_is_idempotent_and_exists_is_its_identity(requirement: Requ
 
 
 @given(requirements, requirements)
-def test_a_shared_member_means_they_intersect(left: Requirement, right: Requirement) -> None:
-    if members(left) & members(right):
-        assert left.intersects(right)
-    if not left.complement or not right.complement:
-        finite = left if not left.complement else right
+def test_a_shared_member_means_they_intersect(first: Requirement, second: Requirement) -> None:
+    if members(first) & members(second):
+        assert first.intersects(second)
+    if not first.complement or not second.complement:
+        finite = first if not first.complement else second
         if set(finite.values) <= set(UNIVERSE):
-            assert left.intersects(right) == bool(members(left) & members(right))
+            assert first.intersects(second) == bool(members(first) & members(second))
 
 
 @given(st.lists(requirements, max_size=4))

@@ -69,13 +69,13 @@ class Course:
 
     def lines(self, more: Iterable[str] = ()) -> list[str]:
         """Events of the world and writes of the functions in their order, then the decisions in theirs, then `more`."""
-        found = _joined(line for event in self._result.events for line in self._event(event))
-        found += [f"{self._at(str(d['at']))} {self._decision(d)}" for d in self._result.decisions]
+        told = _joined(line for event in self._result.events for line in self._event(event))
+        told += [f"{self._at(str(d['at']))} {self._decision(d)}" for d in self._result.decisions]
         figures = self._result.summary
-        found.append(
+        told.append(
             f"{figures['nodesLaunched']} launched, {figures['nodesTerminated']} ended, {figures['podsPending']} pods wait"
         )
-        return [wrapped(self._short(line)) for line in (*found, *more)]
+        return [wrapped(self._short(line)) for line in (*told, *more)]
 
     def _event(self, event: Event) -> Iterator[str]:
         fields, at = event.fields, self._at(event.t)
@@ -86,10 +86,10 @@ class Course:
                 self._known["Node", fields["node"]] = self._told_of(fields["object"])
             yield f"{at} {event.event} {' '.join(str(fields[key]) for key in _SHOWN if fields.get(key) not in (None, ''))}"
         elif event.event == "objectApplied" and fields["by"] == "program" and fields["kind"] == "Event":
-            one = fields["object"]
-            about = one["involvedObject"]
-            if self._without is None or one["type"] != "Normal":
-                yield f"{at} Event {one['type']} {about['kind']} {about['name']} {one['reason']}: {one['message']}"
+            obj = fields["object"]
+            about = obj["involvedObject"]
+            if self._without is None or obj["type"] != "Normal":
+                yield f"{at} Event {obj['type']} {about['kind']} {about['name']} {obj['reason']}: {obj['message']}"
         elif event.event == "objectApplied" and fields["kind"] in _WRITTEN:
             yield from self._written(at, fields)
 
@@ -107,8 +107,8 @@ class Course:
             like = self._told.setdefault((key[0], at, re.sub(r"i-[0-9a-f]{17}", "", told)), key[1])
             yield f"{at} {key[0]} {key[1]}: {told if like == key[1] else f'as {like}'}"
 
-    def _told_of(self, found: Mapping[str, Any]) -> dict[str, str]:
-        told = flat(found)
+    def _told_of(self, obj: Mapping[str, Any]) -> dict[str, str]:
+        told = flat(obj)
         return {path: value for path, value in told if self._without is None or not self._without.search(path)}
 
     def _decision(self, decision: Mapping[str, Any]) -> str:
@@ -123,41 +123,41 @@ class Course:
         return re.sub(
             r"\b(i|fleet|lt)-[0-9a-f]{17}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{32}\b"
             r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{10}\b",
-            lambda found: self._names.setdefault(found[0], f"{found[1] or 'id'}-{len(self._names)}"),
+            lambda match: self._names.setdefault(match[0], f"{match[1] or 'id'}-{len(self._names)}"),
             line,
         )
 
 
 def _joined(lines: Iterator[str]) -> list[str]:
     """The lines; of events that say the same about several pods, one with the number of pods."""
-    found: dict[str, int] = {}
+    times_by_line: dict[str, int] = {}
     for line in lines:
         told = re.sub(r"(Event \w+ Pod) \S+", r"\1", line)
-        found[told] = found.get(told, 0) + 1
-    return [f"{line} ({times} times)" if times > 1 else line for line, times in found.items()]
+        times_by_line[told] = times_by_line.get(told, 0) + 1
+    return [f"{line} ({times} times)" if times > 1 else line for line, times in times_by_line.items()]
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Path → value of what an object says, without what changes by itself; a condition, requirement or taint is one value."""
     if isinstance(value, Mapping):
-        for key, one in value.items():
+        for key, part in value.items():
             if not _UNSTABLE.search(str(key)):
-                yield from flat(one, f"{path}.{short(str(key))}".lstrip("."))
+                yield from flat(part, f"{path}.{short(str(key))}".lstrip("."))
     elif isinstance(value, list):
-        for number, one in enumerate(value):
-            if not isinstance(one, Mapping):
-                yield f"{path}[{number}]", str(one)
-            elif "status" in one and "type" in one:
-                reason, told = one.get("reason", ""), one.get("message", "")
-                why = "" if reason == one["type"] and not told else f" {reason} {told}"
-                yield one["type"], f"{one['status']}{why}".rstrip()
-            elif "key" in one and "effect" in one:
-                yield f"{path}[{short(str(one['key']))}:{one['effect']}]", str(one.get("value", ""))
-            elif "key" in one:
-                values = " ".join(map(str, one.get("values", ())))
-                yield f"{path}[{short(str(one['key']))}]", f"{one.get('operator')} {values}".rstrip()
+        for number, part in enumerate(value):
+            if not isinstance(part, Mapping):
+                yield f"{path}[{number}]", str(part)
+            elif "status" in part and "type" in part:
+                reason, told = part.get("reason", ""), part.get("message", "")
+                why = "" if reason == part["type"] and not told else f" {reason} {told}"
+                yield part["type"], f"{part['status']}{why}".rstrip()
+            elif "key" in part and "effect" in part:
+                yield f"{path}[{short(str(part['key']))}:{part['effect']}]", str(part.get("value", ""))
+            elif "key" in part:
+                values = " ".join(map(str, part.get("values", ())))
+                yield f"{path}[{short(str(part['key']))}]", f"{part.get('operator')} {values}".rstrip()
             else:
-                yield from flat(one, f"{path}[{one.get('name', number)}]")
+                yield from flat(part, f"{path}[{part.get('name', number)}]")
     else:
         yield path, str(value)
 
@@ -209,7 +209,7 @@ class Watched:
 
     def end(self, world: World) -> None:
         """Keep what is there at the end."""
-        self.published = [f"{found.subject}: {found.text}" for found in world.account.topics.published]
+        self.published = [f"{message.subject}: {message.text}" for message in world.account.topics.published]
         for item in world.account.table.all():
             kind = kind_of(item)
             if kind != CLAIMS and "body" in item:
@@ -218,17 +218,19 @@ class Watched:
     def lines(self) -> list[str]:
         """All of it, a line for each."""
         names = sorted({name.partition(" ")[0] for name in self.counts})
-        said = [f"counts of {name}: {counted}" for name in names if (counted := _watched_joined(self.counts, name))]
-        messages = [f"{text} ({number} times)" for text, number in sorted(self.messages.items())]
-        said.append(f"messages: {'; '.join(messages)}")
-        said += [
-            f"outcome of {one.decision}: {one.part} {one.state} at {one.at:%M:%S} {one.reason} {one.message}".rstrip()
-            for one in self.outcomes
-            if one.instance is None
+        told_lines = [
+            f"counts of {name}: {counted}" for name in names if (counted := _watched_joined(self.counts, name))
         ]
-        said += [f"announced {text}" for text in self.published]
+        messages = [f"{text} ({number} times)" for text, number in sorted(self.messages.items())]
+        told_lines.append(f"messages: {'; '.join(messages)}")
+        told_lines += [
+            f"outcome of {o.decision}: {o.part} {o.state} at {o.at:%M:%S} {o.reason} {o.message}".rstrip()
+            for o in self.outcomes
+            if o.instance is None
+        ]
+        told_lines += [f"announced {text}" for text in self.published]
         rows = [(kind, "; ".join(_fields(row))) for kind, row in self.rows]
-        return [*said, *(f"row of {kind}: {told}" for kind, told in rows if told)]
+        return [*told_lines, *(f"row of {kind}: {told}" for kind, told in rows if told)]
 
     def _call(self, call: Call, answer: dict[str, Any] | AwsError) -> None:
         if call.name == _SENT and not isinstance(answer, AwsError):
@@ -240,10 +242,10 @@ class Watched:
 
 
 def _watched_joined(counts: Mapping[str, int], function: str) -> str:
-    own = {
+    counts_of_function = {
         name.removeprefix(f"{function} "): number for name, number in counts.items() if name.startswith(f"{function} ")
     }
-    return ", ".join(f"{name} {number}" for name, number in sorted(own.items()))
+    return ", ".join(f"{name} {number}" for name, number in sorted(counts_of_function.items()))
 
 
 def _fields(row: Any) -> list[str]:
@@ -265,17 +267,17 @@ def _said(body: str) -> str:
 @contextmanager
 def watched(acts: Acts) -> Iterator[Watched]:
     """Watch the world that is opened next."""
-    found = Watched()
+    observer = Watched()
 
     @contextmanager
     def opened(*arguments: Any, **options: Any) -> Iterator[World]:
         with open_world(*arguments, **options) as world:
-            found.begin(world, acts)
+            observer.begin(world, acts)
             yield world
-            found.end(world)
+            observer.end(world)
 
     before, simulator.world.open_world = simulator.world.open_world, opened
     try:
-        yield found
+        yield observer
     finally:
         simulator.world.open_world = before

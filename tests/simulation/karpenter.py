@@ -90,7 +90,9 @@ class Karpenter:
             "status": {"capacity": resources, "allocatable": allocatable, "conditions": [READY]},
         }
         self._world.cluster.apply([node])
-        conditions = [self._condition(found) for found in ("Launched", "Registered", "Initialized", "Ready")]
+        conditions = [
+            self._condition(condition_type) for condition_type in ("Launched", "Registered", "Initialized", "Ready")
+        ]
         status = {
             "nodeName": name,
             "providerID": node["spec"]["providerID"],
@@ -141,5 +143,5 @@ class Karpenter:
 
 
 def _is_unschedulable(pod: dict[str, Any]) -> bool:
-    found = (pod.get("status") or {}).get("conditions") or ()
-    return any((c["type"], c["status"]) == ("PodScheduled", "False") for c in found)
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any((c["type"], c["status"]) == ("PodScheduled", "False") for c in conditions)

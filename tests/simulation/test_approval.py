@@ -91,16 +91,16 @@ def test_what_a_person_approves_goes_and_nothing_else(tmp_path: Path, operator: 
     operator.act({20: listed, 22: decided, 32: listed})
     result = play(tmp_path)
     assert_lawful(result)
-    waiting, approved, rejected, left = operator.answers
+    waiting, approved, rejected, remaining = operator.answers
     first, *others, last = waiting["proposals"]
     assert operator.codes == [0, 0, 0, 0]
-    assert {found["state"] for found in waiting["proposals"]} == {"waits"}
+    assert {proposal["state"] for proposal in waiting["proposals"]} == {"waits"}
     assert approved["proposals"][0]["verdict"]["by"] == rejected["proposals"][0]["verdict"]["by"] == BY
     gone = happened(result, "nodeTainted")
-    assert sorted({found.fields["node"] for found in gone}) == sorted(first["nodes"])
-    assert min(found.t for found in gone) > "2026-11-20T00:22:00Z"
-    assert {found["id"] for found in others} <= {found["id"] for found in left["proposals"]}
-    assert last["id"] not in {found["id"] for found in left["proposals"]}
+    assert sorted({event.fields["node"] for event in gone}) == sorted(first["nodes"])
+    assert min(event.t for event in gone) > "2026-11-20T00:22:00Z"
+    assert {proposal["id"] for proposal in others} <= {proposal["id"] for proposal in remaining["proposals"]}
+    assert last["id"] not in {proposal["id"] for proposal in remaining["proposals"]}
     for answer in operator.answers:
         msgspec.convert(answer, type=ANSWERS["approve"])
     assert is_told(shown("approve", "approve --list --cluster prod"), _table(waiting))
@@ -149,16 +149,16 @@ def test_drift_of_guarded_pods_that_block_their_eviction_goes_once_it_is_approve
 
     def approve(world: World) -> None:
         operator.say(world, "--list")
-        for found in operator.answers[-1]["proposals"]:
-            operator.say(world, found["id"])
+        for proposal in operator.answers[-1]["proposals"]:
+            operator.say(world, proposal["id"])
 
     operator.act({25: approve})
     guarded = deployment(1, "ledger", cpu="200m")
     guarded["metadata"]["namespace"] = "payments"
     guarded["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
     pool, changed = node_pool(), node_pool()
-    for found in (pool, changed):
-        found["spec"]["template"]["spec"]["terminationGracePeriod"] = "3m"
+    for manifest in (pool, changed):
+        manifest["spec"]["template"]["spec"]["terminationGracePeriod"] = "3m"
     changed["spec"]["template"]["metadata"] = {"labels": {"team": "blue"}}
     steps = [{"at": "10m", "apply": [changed]}]
     settings = {"mode": "approve", "approveNamespaces": "payments"}
@@ -167,7 +167,7 @@ def test_drift_of_guarded_pods_that_block_their_eviction_goes_once_it_is_approve
     assert_lawful(result)
     (proposal,) = operator.answers[0]["proposals"]
     assert "payments" in proposal["why"]
-    assert [found["reason"] for found in result.decisions if found["kind"] == "abandon"] == []
+    assert [decision["reason"] for decision in result.decisions if decision["kind"] == "abandon"] == []
     (gone,) = happened(result, "nodeTainted")
     assert gone.fields["node"] in proposal["nodes"]
     assert gone.t > "2026-11-20T00:25:00"

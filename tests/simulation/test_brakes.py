@@ -43,18 +43,18 @@ def acting(monkeypatch: pytest.MonkeyPatch) -> Callable[[Acts], None]:
 def paused(world: World) -> tuple[str, str]:
     """Status and reason of the NodePool's condition."""
     (pool,) = world.cluster.objects("NodePool")
-    (found,) = [c for c in pool["status"]["conditions"] if c["type"] == "DisruptionPaused"]
-    return found["status"], found["reason"]
+    (condition,) = [c for c in pool["status"]["conditions"] if c["type"] == "DisruptionPaused"]
+    return condition["status"], condition["reason"]
 
 
 def moments(result: Result, event: str) -> list[int]:
     """Minutes from the start at which such events happened."""
-    return [int(minute(found)) for found in happened(result, event)]
+    return [int(minute(occurrence)) for occurrence in happened(result, event)]
 
 
-def minute(found: Event) -> float:
+def minute(event: Event) -> float:
     """Minutes from the start, which is at midnight."""
-    hours, minutes, seconds = found.t.partition("T")[2].rstrip("Z").split(":")
+    hours, minutes, seconds = event.t.partition("T")[2].rstrip("Z").split(":")
     return 60 * int(hours) + int(minutes) + float(seconds) / 60
 
 
@@ -100,7 +100,7 @@ def test_stop_stops_launches_and_interruptions_too_until_it_ends(tmp_path: Path)
     result = play(tmp_path, node_pool(), deployment(4, cpu="12"), steps=steps, duration="35m")
     for event in ("instanceLaunched", "nodeTainted", "podEvicted"):
         by_us = [f for f in happened(result, event) if f.fields.get("by") not in ("nodeLost", "controller")]
-        assert [found for found in by_us if 5.5 < minute(found) < 20] == [], event
+        assert [event for event in by_us if 5.5 < minute(event) < 20] == [], event
     assert (result.summary["podsPending"], result.summary["nodesAtEnd"]) == (0, 6)
 
 
@@ -140,12 +140,12 @@ def test_expired_nodes_stay_while_new_ones_do_not_join(
         ("False" if at_44 == "NoBrakeEngaged" else "True", at_44),
         ("False", "NoBrakeEngaged"),
     ]
-    assert len([found for found in result.decisions if found["reason"] == "NodePoolBreakerClosed"]) == 1
+    assert len([decision for decision in result.decisions if decision["reason"] == "NodePoolBreakerClosed"]) == 1
     launched = [at for at in moments(result, "instanceLaunched") if at > 5]
     assert launched[0] >= BREAKER_HALF_OPEN
     assert len(launched) == tried
     both = sorted((*happened(result, "nodeTainted"), *happened(result, "nodeJoined")), key=minute)
-    after = [found.event for found in both if minute(found) > 5]
+    after = [event.event for event in both if minute(event) > 5]
     assert after[:2] == ["nodeJoined", "nodeTainted"]
     assert (after.count("nodeJoined"), after.count("nodeTainted")) == (2, 2)
     assert (result.summary["podsPending"], result.summary["nodesAtEnd"]) == (0, 2)
@@ -164,10 +164,10 @@ def test_drift_goes_on_when_a_half_open_breaker_sees_a_node_join(tmp_path: Path)
         {"at": "5m", "ami": {"alias": "al2023", "id": "ami-0mended"}},
     ]
     result = play(tmp_path, node_pool(), deployment(3, cpu="12"), steps=steps, duration="5h")
-    (closed,) = [found for found in result.decisions if found["reason"] == "NodePoolBreakerClosed"]
+    (closed,) = [decision for decision in result.decisions if decision["reason"] == "NodePoolBreakerClosed"]
     assert closed["kind"] == "release"
     both = sorted((*happened(result, "nodeTainted"), *happened(result, "nodeJoined")), key=minute)
-    after = [found.event for found in both if minute(found) > THREE_CANARIES_FAILED]
+    after = [event.event for event in both if minute(event) > THREE_CANARIES_FAILED]
     assert after[:2] == ["nodeTainted", "nodeJoined"]
     assert (after.count("nodeTainted"), after.count("nodeJoined")) == (3, 3)
     assert result.summary["nodesAtEnd"] == 3
@@ -211,7 +211,7 @@ def test_nothing_is_launched_in_a_zone_that_traffic_is_shifted_away_from(tmp_pat
     """If this failed, pods would be put where their traffic cannot reach them."""
     steps = [{"at": 0, "brake": {"shiftedZones": ["zone-a"]}}, {"at": "12m", "brake": OFF}]
     result = play(tmp_path, node_pool(), deployment(4, cpu="12"), steps=steps, duration="20m")
-    launched = [found["zone"] for found in named(result, "instanceLaunched")]
+    launched = [event["zone"] for event in named(result, "instanceLaunched")]
     assert launched[:4] == ["zone-b"] * 4
     assert_lawful(result)
 

@@ -65,13 +65,13 @@ def test_every_permitted_call_to_aws_is_a_call_site_or_says_why_not() -> None:
     """If this failed, a change could add a call that no world of the campaign makes, and no function would ever die at it."""
     permitted = {(function, action) for function, action in _actions() if action not in OF_OTHER_CALLS}
     sites = recorded().sites()
-    left = {
+    left_out = {
         (function, action)
         for function, action in permitted
         if (function, CALLED_OTHERWISE.get(action, action)) not in sites
     }
-    explained = {(f, a) for f, a in left if a in NOT_PLAYED or f"{f} {a}" in NOT_PLAYED}
-    assert left - explained == set()
+    explained = {(f, a) for f, a in left_out if a in NOT_PLAYED or f"{f} {a}" in NOT_PLAYED}
+    assert left_out - explained == set()
     assert NOT_PLAYED.keys() == {name for f, a in explained for name in (a, f"{f} {a}") if name in NOT_PLAYED}
 
 
@@ -97,11 +97,11 @@ def test_every_permitted_call_to_the_cluster_is_a_call_site_or_says_why_not() ->
 
 def _actions() -> set[tuple[str, str]]:
     """Return each function with the actions that its role permits, as the page of permissions has them."""
-    found: set[tuple[str, str]] = set()
+    actions: set[tuple[str, str]] = set()
     function = ""
     for text in PERMISSIONS.read_text(encoding="utf-8").splitlines():
         if text.startswith("## "):
             function = text.removeprefix("## ")
         elif (row := re.fullmatch(r"\| `([\w-]+:\w+)` \|.*\| ([^|]*) \|", text)) and row[2] != "by Lambda":
-            found.add((function, row[1]))
-    return found
+            actions.add((function, row[1]))
+    return actions

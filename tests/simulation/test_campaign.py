@@ -79,9 +79,9 @@ def test_heavy_seeds_look_out_for_what_few_worlds_have(sites: Record, monkeypatc
     """If this failed, a site that one world has would be left out whenever a fault keeps that world from it."""
     many = dict.fromkeys(range(10, 18), sites.worlds[1])
     read(Record(worlds={**sites.worlds, **many}), monkeypatch)
-    found = [attempted(turn) for turn in range(2)]
-    assert {crash.site for crashes in found for crash in crashes} == {("reconcile", "s3:GetObject")}
-    assert {crash.kinds for crashes in found for crash in crashes} == {CRASHES, CRASHES[::-1]}
+    turns = [attempted(turn) for turn in range(2)]
+    assert {crash.site for crashes in turns for crash in crashes} == {("reconcile", "s3:GetObject")}
+    assert {crash.kinds for crashes in turns for crash in crashes} == {CRASHES, CRASHES[::-1]}
 
 
 def test_some_seeds_aim_at_the_rarest_sites_in_the_course_that_was_recorded(
@@ -89,10 +89,10 @@ def test_some_seeds_aim_at_the_rarest_sites_in_the_course_that_was_recorded(
 ) -> None:
     """If this failed, a site that one world has would be crashed at only by luck."""
     read(Record(worlds={**sites.worlds, **dict.fromkeys(range(10, 18), sites.worlds[1])}), monkeypatch)
-    found = [plan_of(seed) for seed in range(1, 41) if seed % 8 == 4]
-    assert {crash.site for plan in found for crash in plan.crashes} == {("reconcile", "s3:GetObject")}
-    assert {crash.kinds for plan in found for crash in plan.crashes} == {CRASHES, CRASHES[::-1]}
-    assert all((plan.world, plan.chance, plan.intensity.name) == (5, 5, "none") for plan in found)
+    plans = [plan_of(seed) for seed in range(1, 41) if seed % 8 == 4]
+    assert {crash.site for plan in plans for crash in plan.crashes} == {("reconcile", "s3:GetObject")}
+    assert {crash.kinds for plan in plans for crash in plan.crashes} == {CRASHES, CRASHES[::-1]}
+    assert all((plan.world, plan.chance, plan.intensity.name) == (5, 5, "none") for plan in plans)
 
 
 def test_all_rare_sites_are_aimed_at_in_two_hundred_seeds() -> None:
@@ -135,11 +135,13 @@ def test_seldom_sites_are_looked_out_for_as_often_as_they_are_rare() -> None:
 
 def test_functions_die_at_two_calls_of_a_planned_site_and_of_one_that_nobody_knows() -> None:
     """If this failed, calls that only faults lead to would never be crashed at."""
-    planned, known, unknown = ("execute", "ec2:A"), ("execute", "ec2:B"), ("execute", "ec2:C")
-    crashes = WorldCrashes([Crash(planned, 2, (faults.CRASH_AFTER, faults.CRASH_BEFORE))], frozenset({planned, known}))
+    planned, known_site, unknown = ("execute", "ec2:A"), ("execute", "ec2:B"), ("execute", "ec2:C")
+    crashes = WorldCrashes(
+        [Crash(planned, 2, (faults.CRASH_AFTER, faults.CRASH_BEFORE))], frozenset({planned, known_site})
+    )
     assert [crashes.at(planned, nth) for nth in (1, 2, 3, 4)] == ["", faults.CRASH_AFTER, faults.CRASH_BEFORE, ""]
     assert [crashes.at(unknown, nth) for nth in (1, 2, 3)] == [faults.CRASH_BEFORE, faults.CRASH_AFTER, ""]
-    assert [crashes.at(known, nth) for nth in (1, 2, 3)] == ["", "", ""]
+    assert [crashes.at(known_site, nth) for nth in (1, 2, 3)] == ["", "", ""]
 
 
 def test_laps_begin_again(sites: Record) -> None:
@@ -157,8 +159,8 @@ def test_options_are_drawn_beside_everything_else() -> None:
     for seed in range(1, 61):
         plain, world = draw_world(seed), draw_world(seed, seed)
         assert (plain.scenario.settings, plain.scenario.vcpu_quotas) == ({}, {})
-        names = [(found["kind"], found["metadata"]["name"]) for found in world.objects]
-        assert names[: len(plain.objects)] == [(found["kind"], found["metadata"]["name"]) for found in plain.objects]
+        names = [(obj["kind"], obj["metadata"]["name"]) for obj in world.objects]
+        assert names[: len(plain.objects)] == [(obj["kind"], obj["metadata"]["name"]) for obj in plain.objects]
         moments = [(step["at"], *step.keys()) for step in world.steps]
         assert moments[: len(plain.steps)] == [(step["at"], *step.keys()) for step in plain.steps]
 
@@ -168,8 +170,8 @@ def test_each_option_is_drawn() -> None:
     worlds = [draw_world(seed, seed) for seed in range(1, 121)]
     settings = {name for world in worlds for name in world.scenario.settings}
     steps = {key for world in worlds for step in world.steps for key in step}
-    kinds = {found["kind"] for world in worlds for step in world.steps for found in step.get("apply", ())}
-    notes = {note for world in worlds for found in world.objects for note in found["metadata"].get("annotations", {})}
+    kinds = {obj["kind"] for world in worlds for step in world.steps for obj in step.get("apply", ())}
+    notes = {note for world in worlds for obj in world.objects for note in obj["metadata"].get("annotations", {})}
     assert settings == {
         "LAUNCHES_PER_RUN",
         "PART_NODES",
@@ -246,9 +248,9 @@ def test_a_world_follows_from_its_seed() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_violated(seed: int) -> None:
     """If this failed, a fault would lose, double or exceed something; `make sim SEEDS=1 FIRST=…` plays it alone."""
-    found = report([play(plan_of(seed, opts_in=False))])
-    assert found["violated"] == []
-    assert found["faults"] > 0
+    figures = report([play(plan_of(seed, opts_in=False))])
+    assert figures["violated"] == []
+    assert figures["faults"] > 0
 
 
 def test_the_page_has_the_figures_of_the_json() -> None:

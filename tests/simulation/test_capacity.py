@@ -250,7 +250,9 @@ def _waiting_jobs(replicas: int, **annotations: str) -> dict[str, Any]:
 def _minutes(result: Result, event: str) -> list[float]:
     """Return when the events of this name happened, in minutes from the start."""
     start = datetime.fromisoformat(result.events[0].t)
-    return [(datetime.fromisoformat(found.t) - start) / timedelta(minutes=1) for found in happened(result, event)]
+    return [
+        (datetime.fromisoformat(occurrence.t) - start) / timedelta(minutes=1) for occurrence in happened(result, event)
+    ]
 
 
 @pytest.mark.ci
@@ -353,7 +355,7 @@ def test_pods_beyond_the_last_address_wait_and_are_told(tmp_path: Path) -> None:
     result = _play_with_addresses(tmp_path, a=3, b=2)
     assert_lawful(result)
     assert not named(result, "launchRefused")
-    assert Counter(one["zone"] for one in named(result, "instanceLaunched")) == {"zone-a": 3, "zone-b": 2}
+    assert Counter(event["zone"] for event in named(result, "instanceLaunched")) == {"zone-a": 3, "zone-b": 2}
     assert result.summary["podsUnschedulable"] == {PodReason.NO_FREE_ADDRESS: 4}
     events = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "Event"]
     assert "has the free addresses" in " ".join(o["message"] for o in events if o["involvedObject"]["kind"] == "Pod")
@@ -368,7 +370,7 @@ def test_a_burst_uses_all_subnets_of_a_zone_at_once(tmp_path: Path) -> None:
     assert not named(result, "launchRefused")
     launched = happened(result, "instanceLaunched")
     assert len(launched) == 12
-    first, *_, last = (datetime.fromisoformat(one.t) for one in launched)
+    first, *_, last = (datetime.fromisoformat(launch.t) for launch in launched)
     assert last - first < timedelta(seconds=30), "in one round"
     assert result.summary["podsPending"] == 0
 
@@ -393,9 +395,9 @@ def test_a_hand_made_node_claim_waits_for_an_address(tmp_path: Path) -> None:
     result = play(tmp_path, node_pool(), steps=steps, duration="20m")
     assert_lawful(result)
     assert not named(result, "launchRefused")
-    assert [one["zone"] for one in named(result, "instanceLaunched")] == ["zone-b"]
+    assert [event["zone"] for event in named(result, "instanceLaunched")] == ["zone-b"]
     written = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "NodeClaim"]
-    told = {c["message"] for one in written for c in (one.get("status") or {}).get("conditions", ())}
+    told = {c["message"] for obj in written for c in (obj.get("status") or {}).get("conditions", ())}
     assert any("has the free addresses that its node takes" in message for message in told)
 
 
@@ -405,13 +407,13 @@ def test_a_hand_made_node_claim_waits_for_an_address(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("says", "nodes"), [("true", 1), ("false", 3)])
 def test_many_small_pods_share_a_node_with_prefixes(says: str, nodes: int, tmp_path: Path) -> None:
     """Without, each m5.large is full at 29 pods, of which the planner knows: 80 pods take three nodes instead of one."""
-    own = a_class_manifest(metadata={"annotations": {"fleetwright.dev/prefix-delegation": says}})
+    node_class = a_class_manifest(metadata={"annotations": {"fleetwright.dev/prefix-delegation": says}})
     pool = node_pool(disruption={"consolidateAfter": "Never"})
     large = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}
     pool["spec"]["template"]["spec"]["requirements"].append(large)
     pods = deployment(80, cpu="10m")
     pods["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = "32Mi"
-    result = play(tmp_path, own, pool, pods, catalog=None, duration="8m")
+    result = play(tmp_path, node_class, pool, pods, catalog=None, duration="8m")
     assert_lawful(result)
     assert result.summary["podsScheduled"] == 80
     assert result.summary["nodesAtEnd"] == nodes
@@ -444,10 +446,10 @@ def test_a_second_node_is_planned_with_what_the_first_has(tmp_path: Path, monkey
     steps = [{"at": "6m", "apply": [wanting("second", "7100Mi")]}]
     result = play(tmp_path, pool, wanting("first", "5Gi"), steps=steps, catalog=None, duration="12m")
     assert_lawful(result)
-    assert [found["instanceType"] for found in named(result, "instanceLaunched")] == ["m5.large", "m5.large"]
+    assert [event["instanceType"] for event in named(result, "instanceLaunched")] == ["m5.large", "m5.large"]
     assert result.summary["podsScheduled"] == 2
     writes = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "EC2NodeClass"]
-    texts = [one["metadata"].get("annotations", {}).get("fleetwright.dev/node-memory") for one in writes]
+    texts = [write["metadata"].get("annotations", {}).get("fleetwright.dev/node-memory") for write in writes]
     assert {text.partition('"mib":')[2] for text in texts if text} == {'{"m5.large":7900}}'}
 
 
@@ -486,8 +488,8 @@ def spread(pods: dict[str, Any]) -> dict[str, Any]:
 
 
 def last(result: Result, kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = [o["object"] for o in named(result, "objectApplied") if o["kind"] == kind][-1]
-    return found
+    obj: dict[str, Any] = [o["object"] for o in named(result, "objectApplied") if o["kind"] == kind][-1]
+    return obj
 
 
 def conditions(result: Result) -> dict[str, dict[str, Any]]:
@@ -499,7 +501,7 @@ def partitions(result: Result) -> list[str]:
     nodes = {
         o["name"]: o["object"]["metadata"]["labels"] for o in named(result, "objectApplied") if o["kind"] == "Node"
     }
-    return sorted(own[labels.PLACEMENT_GROUP_PARTITION] for own in nodes.values())
+    return sorted(node[labels.PLACEMENT_GROUP_PARTITION] for node in nodes.values())
 
 
 def test_pods_are_spread_over_the_partitions_of_a_group(tmp_path: Path) -> None:
@@ -515,18 +517,20 @@ def test_only_types_of_the_groups_strategy_are_launched(tmp_path: Path) -> None:
     """EC2 refuses a burstable type in a cluster group, and each refusal pauses the class."""
     result = play_in_ec2(tmp_path, "cluster", deployment(2))
     assert_lawful(result)
-    assert {found["instanceType"].partition(".")[0] for found in named(result, "instanceLaunched")} == {"m5"}
+    assert {event["instanceType"].partition(".")[0] for event in named(result, "instanceLaunched")} == {"m5"}
 
 
-@pytest.mark.parametrize(("group", "said"), [("typo", "does not exist"), ("gone", "deleting, not available")])
-def test_a_class_whose_group_is_not_there_says_so_and_launches_nothing(group: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("group", "message"), [("typo", "does not exist"), ("gone", "deleting, not available")])
+def test_a_class_whose_group_is_not_there_says_so_and_launches_nothing(
+    group: str, message: str, tmp_path: Path
+) -> None:
     """Each launch was denied, and asked for again after each pause."""
     result = play_in_ec2(tmp_path, group, deployment(2))
     assert_lawful(result)
-    found = conditions(result)
-    assert found["PlacementGroupReady"]["reason"] == "PlacementGroupNotFound"
-    assert said in found["PlacementGroupReady"]["message"]
-    assert found["Ready"]["status"] == "False"
+    by_type = conditions(result)
+    assert by_type["PlacementGroupReady"]["reason"] == "PlacementGroupNotFound"
+    assert message in by_type["PlacementGroupReady"]["message"]
+    assert by_type["Ready"]["status"] == "False"
     assert [call for call in named(result, "call") if call["call"] == "ec2:CreateFleet"] == []
 
 
@@ -539,11 +543,11 @@ ACTS = ("instanceLaunched", "instanceTerminated", "nodeTainted", "podEvicted", "
 
 def pool(*, is_observed: bool, **more: Any) -> dict[str, Any]:
     """Its nodes expire after twenty minutes."""
-    found = node_pool(**more)
-    found["spec"]["template"]["spec"]["expireAfter"] = "20m"
+    manifest = node_pool(**more)
+    manifest["spec"]["template"]["spec"]["expireAfter"] = "20m"
     if is_observed:
-        found["metadata"]["annotations"] = {labels.MODE: labels.OBSERVE}
-    return found
+        manifest["metadata"]["annotations"] = {labels.MODE: labels.OBSERVE}
+    return manifest
 
 
 def acts(result: Result, since: str, until: str) -> list[tuple[str, str]]:
@@ -554,7 +558,7 @@ def logged(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, A
     capsys.readouterr()
     assert main(["log", "--ledger", str(folder / "ledger"), "-o", "json"]) == 0
     entries: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["entries"]
-    return [found for found in entries if found["state"] == "observed"]
+    return [entry for entry in entries if entry["state"] == "observed"]
 
 
 def test_nothing_is_done_for_an_observed_pool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -573,11 +577,11 @@ def test_nothing_is_done_for_an_observed_pool(tmp_path: Path, capsys: pytest.Cap
     assert acts(result, FROM, TO) == []
     assert {event for _, event in acts(result, TO, "2026-11-20T01:00:00Z")} == set(ACTS)
     observed = logged(tmp_path, capsys)
-    assert {found["function"] for found in observed} == {"provision", "disrupt"}
-    assert all(found["what"].startswith("only observed: ") for found in observed)
-    assert all((found["hourly"], found["moves"]) == (0, 0) for found in observed)
-    assert all(FROM <= found["time"] <= TO for found in observed)
-    assert len({found["what"] for found in observed}) == len(observed)
+    assert {entry["function"] for entry in observed} == {"provision", "disrupt"}
+    assert all(entry["what"].startswith("only observed: ") for entry in observed)
+    assert all((entry["hourly"], entry["moves"]) == (0, 0) for entry in observed)
+    assert all(FROM <= entry["time"] <= TO for entry in observed)
+    assert len({entry["what"] for entry in observed}) == len(observed)
     assert main(["replay", "--ledger", str(tmp_path / "ledger")]) == 0
 
 
@@ -608,7 +612,7 @@ def test_a_pool_keeps_its_number_of_nodes(tmp_path: Path) -> None:
     joined = sorted(event.t[11:16] for event in result.events if event.event == "nodeJoined")
     assert [minute < "00:06" for minute in joined[:2]] == [True, True]
     assert nodes(result) == (5, 4, 1)
-    tainted = {found["reason"] for found in named(result, "nodeTainted") if found.get("reason")}
+    tainted = {event["reason"] for event in named(result, "nodeTainted") if event.get("reason")}
     assert tainted <= {"ScaledDown", "SpotInterrupted"}
     assert_lawful(result)
 
@@ -653,28 +657,28 @@ def test_replicas_keep_within_the_free_addresses_of_subnets(tmp_path: Path) -> N
 # Where EC2 has too little capacity in each zone for a group, nothing of it is bought: judged from the world's side.
 
 
-def capacity(**left: int) -> list[dict[str, Any]]:
+def capacity(**available: int) -> list[dict[str, Any]]:
     """How many instances each zone has, by the last part of its name."""
-    return [{"at": "0s", "capacity": {"zone": zone, "available": count}} for zone, count in left.items()]
+    return [{"at": "0s", "capacity": {"zone": zone, "available": count}} for zone, count in available.items()]
 
 
 def numbers_running(result: Result) -> set[int]:
     """The numbers of instances that ran at any time."""
-    running, found = 0, {0}
+    running, numbers = 0, {0}
     at = None
     for event in result.events:
         if event.event in ("instanceLaunched", "instanceTerminated"):
             if at is not None and event.t != at:
-                found.add(running)
+                numbers.add(running)
             running += 1 if event.event == "instanceLaunched" else -1
             at = event.t
-    return found | {running}
+    return numbers | {running}
 
 
 def test_a_group_goes_where_all_of_it_can_be_launched(tmp_path: Path) -> None:
     """The first zone would give three of four: EC2 launches none there."""
-    left = capacity(**{ZONES[0]: 3, ZONES[1]: 4})
-    result = play(tmp_path, a_class_manifest(), large_nodes(), group("g", 4), steps=left, duration="12m")
+    steps = capacity(**{ZONES[0]: 3, ZONES[1]: 4})
+    result = play(tmp_path, a_class_manifest(), large_nodes(), group("g", 4), steps=steps, duration="12m")
     assert_lawful(result)
     assert numbers_running(result) == {0, 4}
     assert {event["zone"] for event in named(result, "instanceLaunched")} == {ZONES[1]}
@@ -682,8 +686,8 @@ def test_a_group_goes_where_all_of_it_can_be_launched(tmp_path: Path) -> None:
 
 
 def test_a_group_for_which_no_zone_has_capacity_costs_nothing(tmp_path: Path) -> None:
-    left = capacity(**dict.fromkeys(ZONES, 3))
-    result = play(tmp_path, a_class_manifest(), large_nodes(), group("g", 4), steps=left, duration="12m")
+    steps = capacity(**dict.fromkeys(ZONES, 3))
+    result = play(tmp_path, a_class_manifest(), large_nodes(), group("g", 4), steps=steps, duration="12m")
     assert_lawful(result)
     assert named(result, "instanceLaunched") == []
     assert result.summary["podsPending"] == 4
@@ -692,10 +696,10 @@ def test_a_group_for_which_no_zone_has_capacity_costs_nothing(tmp_path: Path) ->
 @pytest.mark.parametrize("seed", range(3))
 def test_no_group_is_half_bought_whatever_is_left(tmp_path: Path, seed: int) -> None:
     draw = Random(seed)  # noqa: S311 - a world is drawn, no secret
-    left = capacity(**{zone: draw.randint(0, 8) for zone in ZONES})
-    left.append({"at": "6m", "capacity": {"zone": draw.choice(ZONES), "available": draw.randint(3, 8)}})
+    steps = capacity(**{zone: draw.randint(0, 8) for zone in ZONES})
+    steps.append({"at": "6m", "capacity": {"zone": draw.choice(ZONES), "available": draw.randint(3, 8)}})
     objects = (a_class_manifest(), large_nodes(), group("three", 3), group("five", 5))
-    result = play(tmp_path, *objects, steps=left, duration="15m", seed=seed)
+    result = play(tmp_path, *objects, steps=steps, duration="15m", seed=seed)
     assert_lawful(result)
     assert numbers_running(result) <= {0, 3, 5, 8}
 
@@ -720,8 +724,8 @@ def test_half_a_group_of_two_sizes_is_given_back_within_a_minute_and_not_bought_
 ) -> None:
     """EC2 has none of one size: its request comes first from then on, and once it is refused the other is not sent."""
     steps = [
-        {"at": at, "capacity": {"instanceType": "test.medium", "available": left}}
-        for at, left in (("0s", 0), ("12m", None))
+        {"at": at, "capacity": {"instanceType": "test.medium", "available": available}}
+        for at, available in (("0s", 0), ("12m", None))
     ]
     objects = (a_class_manifest(), node_pool(), part("a", "large", "12"), part("b", "medium", "3"))
     result = play(tmp_path, *objects, steps=steps, duration="24m", nodeBootSeconds=boot)
@@ -786,6 +790,6 @@ def test_no_part_of_a_group_that_changes_while_it_starts_runs(
     assert len(lifetimes(result)) == 3
     assert max(lifetimes(result)) < 120
     assert not [event for event in result.events if event.event == "podBound" and event.t[11:16] < "00:06"]
-    told = [found["object"] for found in named(result, "objectApplied") if found["kind"] == "Event"]
+    told = [event["object"] for event in named(result, "objectApplied") if event["kind"] == "Event"]
     assert any(event.get("message", "").startswith(reason) for event in told)
     assert result.summary["podsPending"] == 0

@@ -21,8 +21,8 @@ A, B, C = (("execute", f"ec2:{name}") for name in "ABC")
 @pytest.fixture
 def record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two recorded sites, one of which both worlds have."""
-    found = Record(worlds={7: {" ".join(C): 3, " ".join(A): 9}, 8: {" ".join(C): 5}})
-    monkeypatch.setattr("simulator.campaign.trial.recorded", lambda: found)
+    two_sites = Record(worlds={7: {" ".join(C): 3, " ".join(A): 9}, 8: {" ".join(C): 5}})
+    monkeypatch.setattr("simulator.campaign.trial.recorded", lambda: two_sites)
 
 
 def played(seed: int, met: dict[Site, int], crashed: Collection[tuple[Site, str]] = ()) -> Outcome:
@@ -44,14 +44,14 @@ def test_a_site_that_no_seed_crashed_at_is_crashed_at_where_it_was_called_with_t
         played(3, {A: 90, B: 2}, [(A, faults.CRASH_AFTER)]),
         played(5, {A: 9, B: 4}, [(B, faults.CRASH_BEFORE)]),
     ]
-    found = list(directed_plans(outcomes))
-    assert [(plan.seed, plan.directed_at) for plan in found] == [
+    plans = list(directed_plans(outcomes))
+    assert [(plan.seed, plan.directed_at) for plan in plans] == [
         (5, (A, faults.CRASH_BEFORE)),
         (5, (B, faults.CRASH_AFTER)),
         (8, (C, faults.CRASH_BEFORE)),
         (8, (C, faults.CRASH_AFTER)),
     ]
-    assert [plan.crashes[0] for plan in found[1:3]] == [Crash(B, 1, CRASHES[::-1]), Crash(C, 1, CRASHES)]
+    assert [plan.crashes[0] for plan in plans[1:3]] == [Crash(B, 1, CRASHES[::-1]), Crash(C, 1, CRASHES)]
 
 
 @pytest.mark.usefixtures("record")
@@ -68,9 +68,9 @@ def test_the_figures_tell_what_seeds_reached_from_what_directed_worlds_reached()
     outcomes = [played(3, {A: 1, C: 1}, [(A, kind) for kind in CRASHES])]
     after = directed(plan_of(3), C, faults.CRASH_AFTER)
     more = msgspec.structs.replace(played(3, {C: 1}, [(C, faults.CRASH_AFTER)]), plan=after)
-    found = report(outcomes, [more])
-    assert (found["seeds"], found["calls"]) == (1, 2)
-    assert found["callSites"] == {
+    campaign = report(outcomes, [more])
+    assert (campaign["seeds"], campaign["calls"]) == (1, 2)
+    assert campaign["callSites"] == {
         "total": 2,
         "before": 1,
         "after": 2,
@@ -81,7 +81,7 @@ def test_the_figures_tell_what_seeds_reached_from_what_directed_worlds_reached()
         "notAfterBySeeds": ["execute ec2:C"],
     }
     assert "crashAfter at execute ec2:C" in line(more)
-    page = figures(found | {"first": 1, "processes": 2, "wallSeconds": 61})
+    page = figures(campaign | {"first": 1, "processes": 2, "wallSeconds": 61})
     assert "in 1 directed worlds: before `execute ec2:C`; after `execute ec2:C`." in page
 
 
@@ -123,6 +123,9 @@ def test_a_campaign_that_left_a_site_out_has_failed(
 def test_a_directed_world_takes_the_same_course_until_its_crash(kind: str) -> None:
     """If this failed, a site that only faults lead to would stay out of reach, though a seed called there."""
     plan = plan_of(3)
-    own = play(plan).meetings
-    site = min(own.met, key=lambda found: (found in {at for at, _ in own.crashed}, own.met[found], found))
+    meetings = play(plan).meetings
+    site = min(
+        meetings.met,
+        key=lambda met_site: (met_site in {at for at, _ in meetings.crashed}, meetings.met[met_site], met_site),
+    )
     assert (site, kind) in play(directed(plan, site, kind)).meetings.crashed

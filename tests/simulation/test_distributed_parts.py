@@ -36,7 +36,7 @@ def of_team(team: str) -> list[dict[str, Any]]:
 
 def played(folder: Path, *, beside: Callable[[World], object] = lambda _: None, **spec: Any) -> Result:
     """Each team's pods become fewer; a cluster of two nodes is decided about in two parts."""
-    objects = [each for team in TEAMS for each in of_team(team)]
+    objects = [obj for team in TEAMS for obj in of_team(team)]
     settings = {"partNodes": 1, "distributeFrom": 1}
     path = write(folder, *objects, **{"steps": STEPS, "settings": settings, "duration": "30m", **spec})
     return run(path, ledger=folder / "ledger", beside=beside)
@@ -53,8 +53,12 @@ def assert_replayed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def triggered(result: Result, function: str) -> list[str]:
     """The outcome of each invocation of the function by Step Functions."""
-    found = named(result, "invocation")
-    return [one["outcome"] for one in found if one["function"] == function and one["trigger"] == "states"]
+    invocations = named(result, "invocation")
+    return [
+        invocation["outcome"]
+        for invocation in invocations
+        if invocation["function"] == function and invocation["trigger"] == "states"
+    ]
 
 
 def left_alone(result: Result) -> set[str]:

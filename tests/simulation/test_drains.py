@@ -109,8 +109,8 @@ def test_a_drain_that_a_budget_blocks_is_reported_and_cancelled(tmp_path: Path) 
     pool = node_pool()
     pool["spec"]["template"]["spec"]["expireAfter"] = "10m"
     running, too_large = deployment(2, "aaa", "500m"), deployment(1, "bbb", "99")
-    for found in (running, too_large):
-        found["spec"]["template"]["metadata"]["labels"]["tier"] = "web"
+    for manifest in (running, too_large):
+        manifest["spec"]["template"]["metadata"]["labels"]["tier"] = "web"
     most = a_budget("most", "", minAvailable=2)
     most["spec"]["selector"] = {"matchLabels": {"tier": "web"}}
     result = play(tmp_path, pool, running, too_large, most, deployment(1, "zzz", "100m"), duration="85m")
@@ -151,7 +151,7 @@ def test_an_expired_node_is_replaced_first_although_consolidation_is_switched_of
         or (event.event, event.fields.get("reason")) == ("nodeTainted", "Expired")
     ]
     assert story[:5] == ["nodeReady", "nodeTainted", "nodeReady", "podEvicted", "podEvicted"]
-    assert {found["node"] for found in named(result, "podEvicted")} == {first}
+    assert {event["node"] for event in named(result, "podEvicted")} == {first}
     assert_lawful(result)
 
 
@@ -176,23 +176,23 @@ class Operator(WorldOperator):
 
     def drain(self, *, acts: bool = True, grace: str | None = None) -> Callable[[], None]:
         """One round, as of a person who interrupts the command."""
-        given = Namespace(
+        arguments = Namespace(
             cluster="fleetwright", region=None, profile=None, stack=None, yes=acts, output="json", timeout="0s"
         )
-        given.all, given.grace_period = True, grace
-        return lambda: self.answer(lambda: drain.run(given), "drain")
+        arguments.all, arguments.grace_period = True, grace
+        return lambda: self.answer(lambda: drain.run(arguments), "drain")
 
     def left(self) -> dict[str, list[Any]]:
         """What the functions made and what is left of it, read from the world itself."""
         session, nodes = self.world.account.session, list(self.world.cluster.objects("Node"))
-        found = {kind: list(self.world.cluster.objects(kind)) for kind in ("NodePool", "EC2NodeClass", "NodeClaim")}
+        objects = {kind: list(self.world.cluster.objects(kind)) for kind in ("NodePool", "EC2NodeClass", "NodeClaim")}
         templates = session.client("ec2").describe_launch_templates()["LaunchTemplates"]
         profiles = session.client("iam").list_instance_profiles()["InstanceProfiles"]
         schedules = session.client("scheduler").list_schedules(GroupName=self.world._settings().schedule_group)
-        running = [one for one in self.world.account.instances.all() if one.state == "running"]
+        running = [instance for instance in self.world.account.instances.all() if instance.state == "running"]
         claims = self.resources().observe().claims
         of_account = {"templates": templates, "profiles": profiles, "schedules": schedules["Schedules"]}
-        return {**found, **of_account, "nodes": nodes, "instances": running, "claims": list(claims)}
+        return {**objects, **of_account, "nodes": nodes, "instances": running, "claims": list(claims)}
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tup
 def test_every_node_goes_and_nothing_is_left(played: Any) -> None:
     """A role with a profile cannot be deleted, a node with our finalizer neither, and an instance without functions runs on."""
     before: list[dict[str, list[Any]]] = []
-    left: list[dict[str, list[Any]]] = []
+    remains: list[dict[str, list[Any]]] = []
 
     def script(operator: Operator) -> None:
         operator.at(8, lambda: before.append(operator.left()))
@@ -220,10 +220,10 @@ def test_every_node_goes_and_nothing_is_left(played: Any) -> None:
         operator.at(8.3, operator.drain())
         operator.at(25, operator.drain())
         operator.at(30, operator.drain(acts=False))
-        operator.at(31, lambda: left.append(operator.left()))
+        operator.at(31, lambda: remains.append(operator.left()))
 
     operator, result = played(script)
-    assert {kind: len(found) for kind, found in before[0].items()} == {
+    assert {kind: len(objects) for kind, objects in before[0].items()} == {
         "NodePool": 1,
         "EC2NodeClass": 1,
         "NodeClaim": 3,
@@ -235,13 +235,13 @@ def test_every_node_goes_and_nothing_is_left(played: Any) -> None:
         "schedules": 2,
     }
     assert before[0]["templates"]
-    assert {kind: found for kind, found in left[0].items() if found} == {}
+    assert {kind: objects for kind, objects in remains[0].items() if objects} == {}
     first, *_, drained, last = operator.answers
     for (answer, _), command in ((first, "drain --cluster prod --all"), (drained, "drain --cluster prod --all --yes")):
         printed = drain_table(answer | {"cluster": "prod"})
         assert is_told(shown("remove", command), printed), printed
     assert [item["state"] for item in first[0]["items"]] == ["running"] * 3
-    assert {found.partition("/")[0] for found in first[0]["leftovers"]} == {
+    assert {leftover.partition("/")[0] for leftover in first[0]["leftovers"]} == {
         *("NodePool", "EC2NodeClass", "NodeClaim", "Node", "LaunchTemplate", "InstanceProfile")
     }
     assert (last[0]["items"], last[0]["leftovers"], last[1]) == ([], [], 0)
@@ -254,17 +254,17 @@ def test_every_node_goes_and_nothing_is_left(played: Any) -> None:
 
 
 def test_a_budget_that_never_opens_holds_its_node_until_the_grace_period_is_over(played: Any) -> None:
-    left: list[int] = []
+    node_counts: list[int] = []
 
     def script(operator: Operator) -> None:
         operator.at(8, operator.drain())
-        operator.at(20, lambda: left.append(len(operator.left()["nodes"])))
+        operator.at(20, lambda: node_counts.append(len(operator.left()["nodes"])))
         operator.at(20.1, operator.drain(grace="15m"))
         operator.at(35, operator.drain(grace="15m"))
-        operator.at(36, lambda: left.append(len(operator.left()["nodes"])))
+        operator.at(36, lambda: node_counts.append(len(operator.left()["nodes"])))
 
     operator, _ = played(script, BUDGET)
-    assert left == [3, 0]
+    assert node_counts == [3, 0]
     assert [code for _, code in operator.answers] == [1, 1, 0]
 
 
@@ -315,7 +315,9 @@ def played_to_the_block_end(
 
 
 def minutes(result: Result, event: str, **fields: str) -> list[str]:
-    return [one.t[11:16] for one in happened(result, event) if fields.items() <= one.fields.items()]
+    return [
+        occurrence.t[11:16] for occurrence in happened(result, event) if fields.items() <= occurrence.fields.items()
+    ]
 
 
 def check_nodes_leave_in_time(result: Result, at: str) -> None:
@@ -356,8 +358,8 @@ def test_pods_without_another_place_stay_until_shortly_before_ec2_takes_their_no
 
 def unmovable(replicas: int, cpu: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """A Deployment whose pods carry do-not-disrupt, and a PodDisruptionBudget that never lets one go."""
-    found = deployment(replicas, cpu=cpu)
-    found["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
+    manifest = deployment(replicas, cpu=cpu)
+    manifest["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
     selector = {"matchLabels": {"app": "web"}}
     budget = {
         "apiVersion": "policy/v1",
@@ -365,7 +367,7 @@ def unmovable(replicas: int, cpu: str) -> tuple[dict[str, Any], dict[str, Any]]:
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {"maxUnavailable": 0, "selector": selector},
     }
-    return found, budget
+    return manifest, budget
 
 
 def waits(result: Result) -> list[timedelta]:
@@ -431,12 +433,15 @@ def test_a_cluster_sleeps_and_is_warm_before_the_first_user(tmp_path: Path) -> N
     closes, wakes, opens = map(datetime.fromisoformat, (CLOSES, WAKES, OPENS))
     result = play(tmp_path, node_pool(), deployment(PODS), hours(), duration="90m", nodeBootSeconds=40)
     launches, ends = times(result.events, "instanceLaunched"), times(result.events, "instanceTerminated")
-    evening, morning = [one for one in launches if one < closes], [one for one in launches if one > closes]
+    evening, morning = (
+        [launch for launch in launches if launch < closes],
+        [launch for launch in launches if launch > closes],
+    )
     assert len(evening) + len(morning) == len(launches)
     assert evening
-    assert all(one >= wakes for one in morning)
-    assert len([one for one in ends if closes <= one < wakes]) == len(evening)
-    ready = [one for one in times(result.events, "podReady") if one > closes]
+    assert all(moment >= wakes for moment in morning)
+    assert len([moment for moment in ends if closes <= moment < wakes]) == len(evening)
+    ready = [moment for moment in times(result.events, "podReady") if moment > closes]
     assert len(ready) == PODS
     assert max(ready) < opens
     assert max(ready) - wakes <= timedelta(seconds=40 + 30 + 60)  # boot, half a minute, and the run of the minute
@@ -467,18 +472,70 @@ def test_a_calendar_that_closes_and_opens_every_90_seconds_moves_nothing(tmp_pat
     fight = {"at": "6m", "actor": {"name": "fight", "every": "90s", "for": "20m", "apply": turns}}
     result = play(tmp_path, node_pool(), deployment(PODS), steps=[fight], duration="30m", nodeBootSeconds=40)
     begun = datetime.fromisoformat("2026-11-20T00:06:00Z")
-    assert [one for one in times(result.events, "instanceLaunched") if one > begun] == []
+    assert [moment for moment in times(result.events, "instanceLaunched") if moment > begun] == []
     assert times(result.events, "podEvicted") == []
     events = [fields["object"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
     assert any("when NodePool default is closed changed" in event["message"] for event in events), "people are told"
     assert_lawful(result)
 
 
+def launches_since(result: Result, begun: str) -> int:
+    """How many instances were launched after the fight began."""
+    return len(
+        [moment for moment in times(result.events, "instanceLaunched") if moment > datetime.fromisoformat(begun)]
+    )
+
+
+def eager() -> dict[str, Any]:
+    """A NodePool whose empty nodes go at once."""
+    pool = node_pool()
+    pool["spec"]["disruption"]["consolidateAfter"] = "0s"
+    return pool
+
+
+def test_warm_room_that_comes_and_goes_every_90_seconds_is_bought_once(tmp_path: Path) -> None:
+    """Each turn bought a node and ended it: twelve launches in 45 minutes."""
+    calendar = hours()
+    rule = {"name": "warm", "settings": {"warm": {"pods": 12, "requests": {"cpu": "1", "memory": "1Gi"}}}}
+    calendar["spec"]["rules"] = [rule]
+    turns = [[calendar], [{**calendar, "spec": {"rules": []}}]]
+    fight = {"at": "6m", "actor": {"name": "fight", "every": "90s", "for": "44m", "apply": turns}}
+    result = play(tmp_path, eager(), deployment(PODS), steps=[fight], duration="100m", nodeBootSeconds=40)
+    assert launches_since(result, "2026-11-20T00:06:00Z") == 3, "what one purchase takes"
+    events = [fields["object"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    (told, *_) = [event for event in events if "calendars keep warm in NodePool default changed" in event["message"]]
+    assert told["involvedObject"]["kind"] == "NodePool"
+    assert result.summary["nodesAtEnd"] == 1, "room that nobody wants any longer goes"
+    assert_lawful(result)
+
+
+def test_a_capacity_buffer_that_comes_and_goes_every_90_seconds_is_bought_once(tmp_path: Path) -> None:
+    """Each turn bought a node and ended it: fifteen launches in 45 minutes."""
+    buffer = {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": "room", "namespace": "default"},
+        "spec": {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"}, "replicas": 12},
+    }
+    none = {**buffer, "spec": {**buffer["spec"], "replicas": 0}}
+    fight = {"at": "6m", "actor": {"name": "fight", "every": "90s", "for": "44m", "apply": [[buffer], [none]]}}
+    spec = {"duration": "100m", "nodeBootSeconds": 40, "featureGates": {"CapacityBuffer": True}}
+    result = play(tmp_path, node_pool(), deployment(2), steps=[fight], **spec)
+    assert launches_since(result, "2026-11-20T00:06:00Z") == 1
+    events = [fields["object"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    (told, *_) = [
+        event for event in events if "what CapacityBuffer default/room keeps free changed" in event["message"]
+    ]
+    assert told["involvedObject"]["kind"] == "CapacityBuffer"
+    assert result.summary["nodesAtEnd"] == 1, "room that nobody wants any longer goes"
+    assert_lawful(result)
+
+
 def test_a_number_of_static_nodes_that_goes_up_and_down_is_followed_down_once(tmp_path: Path) -> None:
     """Each turn launched four nodes and ended them again."""
     few, many = ({**node_pool(replicas=number), "metadata": {"name": "fixed"}} for number in (2, 6))
-    for one in (few, many):
-        del one["spec"]["disruption"]
+    for manifest in (few, many):
+        del manifest["spec"]["disruption"]
     fight = {"at": "6m", "actor": {"name": "fight", "every": "3m", "for": "40m", "apply": [[many], [few]]}}
     spec = {"duration": "50m", "nodeBootSeconds": 40, "featureGates": {"StaticCapacity": True}}
     result = play(tmp_path, few, steps=[fight], **spec)
@@ -500,12 +557,12 @@ PROTECTED = {
 
 def apart(name: str, cpu: str) -> dict[str, Any]:
     """Two pods that share no node."""
-    found = deployment(2, name=name, cpu=cpu)
-    labels = found["spec"]["template"]["metadata"]["labels"]
+    manifest = deployment(2, name=name, cpu=cpu)
+    labels = manifest["spec"]["template"]["metadata"]["labels"]
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": dict(labels)}}
     rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-    found["spec"]["template"]["spec"]["affinity"] = {"podAntiAffinity": rule}
-    return found
+    manifest["spec"]["template"]["spec"]["affinity"] = {"podAntiAffinity": rule}
+    return manifest
 
 
 def test_an_expiry_and_two_commands_at_once_stay_within_the_budget(tmp_path: Path) -> None:

@@ -25,16 +25,16 @@ Steps = list[dict[str, Any]]
 
 
 def _pool(name: str = "default", *, template: Mapping[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    found = node_pool(**spec)
-    found["metadata"]["name"] = name
-    found["spec"]["template"]["spec"] |= template or {}
-    return found
+    manifest = node_pool(**spec)
+    manifest["metadata"]["name"] = name
+    manifest["spec"]["template"]["spec"] |= template or {}
+    return manifest
 
 
 def _observed(name: str, **spec: Any) -> dict[str, Any]:
-    found = _pool(name, **spec)
-    found["metadata"]["annotations"] = {labels.MODE: labels.OBSERVE}
-    return found
+    manifest = _pool(name, **spec)
+    manifest["metadata"]["annotations"] = {labels.MODE: labels.OBSERVE}
+    return manifest
 
 
 def _budget(app: str, **spec: Any) -> dict[str, Any]:
@@ -47,15 +47,15 @@ def _budget(app: str, **spec: Any) -> dict[str, Any]:
 
 
 def _spread(replicas: int, name: str = "web", key: str = labels.HOSTNAME) -> dict[str, Any]:
-    found = deployment(replicas, name)
+    manifest = deployment(replicas, name)
     rule = {
         "maxSkew": 1,
         "topologyKey": key,
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": name}},
     }
-    found["spec"]["template"]["spec"]["topologySpreadConstraints"] = [rule]
-    return found
+    manifest["spec"]["template"]["spec"]["topologySpreadConstraints"] = [rule]
+    return manifest
 
 
 def _scaled(at: str, replicas: int, name: str = "web") -> dict[str, Any]:
@@ -63,9 +63,9 @@ def _scaled(at: str, replicas: int, name: str = "web") -> dict[str, Any]:
 
 
 def _kept(name: str, cpu: str) -> dict[str, Any]:
-    found = deployment(1, name, cpu)
-    found["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
-    return found
+    manifest = deployment(1, name, cpu)
+    manifest["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
+    return manifest
 
 
 _SLOW: Final = {

@@ -29,7 +29,7 @@ NO_CAPACITY = {"at": "5m", "capacity": {"available": 0}}
 
 
 def moments(result: Result, event: str) -> list[datetime]:
-    return [datetime.fromisoformat(found.t) for found in happened(result, event)]
+    return [datetime.fromisoformat(occurrence.t) for occurrence in happened(result, event)]
 
 
 def test_the_replacement_is_ready_before_the_first_pod_is_evicted(tmp_path: Path) -> None:
@@ -283,16 +283,16 @@ def renamed(pool: dict[str, Any], name: str) -> dict[str, Any]:
     return {**pool, "metadata": {"name": name}}
 
 
-def labelled(pool: dict[str, Any], **own: str) -> dict[str, Any]:
+def labelled(pool: dict[str, Any], **new_labels: str) -> dict[str, Any]:
     """The same NodePool whose nodes carry these labels too."""
     changed = deepcopy(pool)
-    changed["spec"]["template"]["metadata"] = {"labels": own}
+    changed["spec"]["template"]["metadata"] = {"labels": new_labels}
     return changed
 
 
 def disrupted(result: Result) -> list[str]:
     """Why nodes were tainted to go, in order."""
-    return [found["reason"] for found in named(result, "nodeTainted") if found["key"] == labels.DISRUPTED_TAINT]
+    return [event["reason"] for event in named(result, "nodeTainted") if event["key"] == labels.DISRUPTED_TAINT]
 
 
 def test_nodes_follow_their_changed_template_one_after_another(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_pool_at_its_limits_replaces_its_drifted_nodes_without_a_gap(tmp_path:
     cores = [int(node["status"]["capacity"]["cpu"]) for node in joined.values()]
     assert sum(cores[:3]) == 48
     assert disrupted(result) == ["Drifted"] * 3
-    moves = [found.event for found in result.events if found.event in ("nodeJoined", "nodeDeleted")]
+    moves = [event.event for event in result.events if event.event in ("nodeJoined", "nodeDeleted")]
     assert moves == ["nodeJoined"] * 3 + ["nodeJoined", "nodeDeleted"] * 3
     assert (result.summary["nodesAtEnd"], result.summary["podsPending"]) == (3, 0)
     assert result.summary["limitViolations"] == 0
@@ -329,7 +329,7 @@ def test_a_pool_at_its_limits_replaces_its_drifted_nodes_without_a_gap(tmp_path:
 
 def named_nodes(result: Result) -> list[dict[str, Any]]:
     """The labels of each node over time: the record's Node objects, later ones last."""
-    return [found for found in named(result, "objectApplied") if found["kind"] == "Node"]
+    return [event for event in named(result, "objectApplied") if event["kind"] == "Node"]
 
 
 def test_an_unchanged_world_is_left_alone(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_a_typing_mistake_is_refused_and_stops_nothing(tmp_path: Path) -> None:
         {"at": "7m", "scale": {"kind": "Deployment", "name": "web", "replicas": 4}},
     ]
     result = play(tmp_path, first, second, deployment(2, cpu=A_NODE_EACH), steps=steps, duration="20m")
-    pools = [found["tags"][labels.NODEPOOL] for found in named(result, "instanceLaunched")]
+    pools = [event["tags"][labels.NODEPOOL] for event in named(result, "instanceLaunched")]
     assert pools == ["default"] * 4
     assert result.summary["nodesTerminated"] == 0
     assert result.summary["podsPending"] == 0

@@ -88,10 +88,10 @@ def fleet_calls(result: Result) -> list[dict[str, Any]]:
 
 def last_condition(result: Result, kind: str) -> str:
     """Reason and message of the last condition LaunchDenied of an object of this kind."""
-    found = [
+    listed = [
         o["object"].get("status", {}).get("conditions", ()) for o in named(result, "objectApplied") if o["kind"] == kind
     ]
-    conditions = [c for of_one in found for c in of_one if c["type"] == "LaunchDenied"]
+    conditions = [c for of_one in listed for c in of_one if c["type"] == "LaunchDenied"]
     assert conditions[-1]["status"] == "True"
     return f"{conditions[-1]['reason']} {conditions[-1]['message']}"
 
@@ -229,18 +229,20 @@ def test_once_they_start_every_pod_gets_its_node_and_the_condition_goes(tmp_path
 def condition(result: Result, name: str, kind: str = "ValidationSucceeded") -> dict[str, Any]:
     """The last condition of the EC2NodeClass of this name."""
     written = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "EC2NodeClass"]
-    found = [c for o in written if o["metadata"]["name"] == name for c in o.get("status", {}).get("conditions", ())]
-    last: dict[str, Any] = [c for c in found if c["type"] == kind][-1]
+    conditions = [
+        c for o in written if o["metadata"]["name"] == name for c in o.get("status", {}).get("conditions", ())
+    ]
+    last: dict[str, Any] = [c for c in conditions if c["type"] == kind][-1]
     return last
 
 
 def of_class(pool: dict[str, Any], name: str) -> dict[str, Any]:
     """The NodePool with another class and name, for pods that ask for its label."""
-    own = copy.deepcopy(pool)
-    own["metadata"]["name"] = name
-    own["spec"]["template"]["spec"]["nodeClassRef"]["name"] = name
-    own["spec"]["template"].setdefault("metadata", {})["labels"] = {"pool": name}
-    return own
+    changed = copy.deepcopy(pool)
+    changed["metadata"]["name"] = name
+    changed["spec"]["template"]["spec"]["nodeClassRef"]["name"] = name
+    changed["spec"]["template"].setdefault("metadata", {})["labels"] = {"pool": name}
+    return changed
 
 
 def wanting(pods: dict[str, Any], pool: str) -> dict[str, Any]:
@@ -258,9 +260,9 @@ def test_a_class_that_ec2_denies_blocks_its_own_node_pools_only(tmp_path: Path) 
     result = play(tmp_path, a_class_manifest(), broken, of_class(node_pool(), "broken"), sound, *pods, duration="5m")
     assert_lawful(result)
     assert result.summary["podsScheduled"] == 2
-    found = condition(result, "broken")
-    assert (found["status"], found["reason"]) == ("False", "InvalidParameterValue")
-    assert "Invalid IAM Instance Profile name 'gone'" in found["message"]
+    validation = condition(result, "broken")
+    assert (validation["status"], validation["reason"]) == ("False", "InvalidParameterValue")
+    assert "Invalid IAM Instance Profile name 'gone'" in validation["message"]
     assert condition(result, "default", "Ready")["status"] == "True"
 
 
@@ -418,8 +420,8 @@ WITHIN_SECONDS = 5
 
 
 def moments(result: Result, event: str, **fields: str) -> list[datetime]:
-    found = (e for e in result.events if e.event == event and fields.items() <= e.fields.items())
-    return [datetime.fromisoformat(e.t) for e in found]
+    matching = (e for e in result.events if e.event == event and fields.items() <= e.fields.items())
+    return [datetime.fromisoformat(e.t) for e in matching]
 
 
 def names_at_joining(result: Result) -> list[str]:
@@ -440,9 +442,9 @@ def asked_for(tmp_path: Path, nodes: int, duration: str) -> tuple[Result, float]
     pool, pods = node_pool(), deployment(nodes, cpu="1500m")
     pool["spec"]["template"]["spec"]["requirements"].append(requirement)
     result = play(tmp_path, pool, pods, duration=duration)
-    asked, launched = moments(result, "call", call="ec2:CreateFleet"), moments(result, "instanceLaunched")
+    requested, launched = moments(result, "call", call="ec2:CreateFleet"), moments(result, "instanceLaunched")
     assert len(launched) == nodes
-    return result, (max(launched) - min(asked)).total_seconds()
+    return result, (max(launched) - min(requested)).total_seconds()
 
 
 def test_every_node_of_a_plan_is_asked_for_within_seconds(tmp_path: Path) -> None:
@@ -473,7 +475,7 @@ def test_a_burst_of_3000_pods_is_asked_for_within_five_seconds_of_the_news(tmp_p
     burst = [deployment(100, f"burst-{n}", cpu=sizes[n % len(sizes)]) for n in range(30)]
     result = play(tmp_path, node_pool(), steps=[{"at": "67s", "apply": burst}], duration="4m")
     last_pod = max(moments(result, "podCreated"))
-    news = min(one for one in moments(result, "invocation", function="watch_audit_log") if one > last_pod)
+    news = min(moment for moment in moments(result, "invocation", function="watch_audit_log") if moment > last_pod)
     answered = moments(result, "call", call="ec2:CreateFleet")
     assert (max(answered) - latency("ec2:CreateFleet") - news).total_seconds() <= WITHIN_SECONDS
     assert len(answered) <= 10
@@ -527,9 +529,11 @@ def test_a_throttled_launch_is_asked_for_seldom(fault: dict[str, Any], tmp_path:
 
 def _told(result: Result) -> list[tuple[str, str]]:
     """Status and reason of the condition MarketStale, each time that they change."""
-    pools = [one["object"] for one in named(result, "objectApplied") if one["kind"] == "NodePool"]
-    conditions = [found for pool in pools for found in pool.get("status", {}).get("conditions", ())]
-    told = [(found["status"], found["reason"]) for found in conditions if found["type"] == "MarketStale"]
+    pools = [event["object"] for event in named(result, "objectApplied") if event["kind"] == "NodePool"]
+    conditions = [condition for pool in pools for condition in pool.get("status", {}).get("conditions", ())]
+    told = [
+        (condition["status"], condition["reason"]) for condition in conditions if condition["type"] == "MarketStale"
+    ]
     return [entry for entry, _ in groupby(told)]
 
 
@@ -562,8 +566,8 @@ def test_pods_that_come_before_any_spot_price_was_read_get_spot_nodes_at_once(tm
     result = play(tmp_path, node_pool(), steps=steps, catalog=None, duration="20m")
     assert_lawful(result)
     launched = happened(result, "instanceLaunched")
-    assert {one.fields["capacityType"] for one in launched} == {"spot"}
-    assert all("T00:01" <= one.t[10:16] < "T00:02" for one in launched)
+    assert {launch.fields["capacityType"] for launch in launched} == {"spot"}
+    assert all("T00:01" <= launch.t[10:16] < "T00:02" for launch in launched)
     assert named(result, "instanceTerminated") == []
     assert result.summary["podsPending"] == 0
 
@@ -614,8 +618,10 @@ def a_pool(name: str, labels: int) -> dict[str, Any]:
 def class_condition(result: Result, name: str) -> dict[str, Any]:
     """The last condition ValidationSucceeded of the NodePool of this name."""
     written = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "NodePool"]
-    found = [c for o in written if o["metadata"]["name"] == name for c in o.get("status", {}).get("conditions", ())]
-    last: dict[str, Any] = [c for c in found if c["type"] == "ValidationSucceeded"][-1]
+    conditions = [
+        c for o in written if o["metadata"]["name"] == name for c in o.get("status", {}).get("conditions", ())
+    ]
+    last: dict[str, Any] = [c for c in conditions if c["type"] == "ValidationSucceeded"][-1]
     return last
 
 
@@ -626,9 +632,9 @@ def test_a_node_pool_with_too_many_labels_is_not_launched_from(tmp_path: Path) -
     result = play(tmp_path, node_class, a_pool("large", 90), a_pool("small", 1), *pods, duration="10m")
     assert_lawful(result)
     assert result.summary["podsScheduled"] == 2
-    found = class_condition(result, "large")
-    assert found["status"] == "False"
-    assert "bytes, EC2 accepts 16384" in found["message"]
+    validation = class_condition(result, "large")
+    assert validation["status"] == "False"
+    assert "bytes, EC2 accepts 16384" in validation["message"]
     assert class_condition(result, "small")["status"] == "True"
     denied = [call for call in named(result, "call") if call["call"] == "ec2:CreateFleet" and call["outcome"] != "ok"]
     assert denied == []

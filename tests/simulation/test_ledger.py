@@ -109,9 +109,9 @@ def test_events_on_pods_nodes_and_claims_say_what_the_log_says(
         e.fields["object"] for e in played[1].events if e.event == "objectApplied" and e.fields["kind"] == "Event"
     ]
     told = {
-        (event["involvedObject"]["kind"], event["involvedObject"]["name"], found.group(1)): event["message"]
+        (event["involvedObject"]["kind"], event["involvedObject"]["name"], match.group(1)): event["message"]
         for event in written
-        if (found := re.search(r"\(decision (\w+)\)$", event["message"])) is not None
+        if (match := re.search(r"\(decision (\w+)\)$", event["message"])) is not None
     }
     assert document["entries"]
     for line in document["entries"]:
@@ -169,11 +169,11 @@ def test_names_are_taken_as_the_log_and_kubectl_write_them(
     host = node.partition(".")[0]
     assert host != node
     assert answer(capsys, "log", *ledger, "--node", host) == answer(capsys, "log", *ledger, "--node", node)
-    (_, whole), (_, short), (_, with_kind) = (
+    (_, with_domain), (_, short), (_, with_kind) = (
         answer(capsys, "explain", name, *ledger) for name in (node, host, f"node/{host}")
     )
-    assert whole["node"] == node
-    assert whole == short == with_kind
+    assert with_domain["node"] == node
+    assert with_domain == short == with_kind
     namespace, _, name = pod.partition("/")
     _, by_key = answer(capsys, "explain", pod, *ledger)
     _, by_name = answer(capsys, "explain", f"pod/{name}", "-n", namespace, *ledger)
@@ -184,14 +184,14 @@ def test_a_damaged_entry_is_told_and_the_others_are_repeated(
     played: tuple[Path, Result], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     first = min(played[0].rglob("decisions/**/*-provision-*"))
-    whole = first.read_bytes()
+    content = first.read_bytes()
     try:
-        first.write_bytes(whole[:-40])
+        first.write_bytes(content[:-40])
         code, document = answer(capsys, "replay", "--ledger", str(played[0]))
     finally:
-        first.write_bytes(whole)
+        first.write_bytes(content)
     assert code == 1
-    assert [found["id"] for found in document["unreadable"]] == [first.name.rpartition("-")[2]]
+    assert [entry["id"] for entry in document["unreadable"]] == [first.name.rpartition("-")[2]]
     assert document["equal"] == document["decisions"] - 1
 
 
@@ -205,8 +205,15 @@ def test_a_damaged_entry_is_told_and_the_others_are_repeated(
 )
 def test_a_difference_names_the_code_that_decided(decided_by: str | None, words: str) -> None:
     """Builds of one release can decide otherwise; that the same code does is a defect."""
-    found = {"id": "9f", "function": "disrupt", "time": "…", "version": "0.1.0", "code": decided_by, "differences": []}
-    told = replay_table({"code": "a1b2", "decisions": 1, "equal": 0, "different": [found], "unreadable": []})
+    different = {
+        "id": "9f",
+        "function": "disrupt",
+        "time": "…",
+        "version": "0.1.0",
+        "code": decided_by,
+        "differences": [],
+    }
+    told = replay_table({"code": "a1b2", "decisions": 1, "equal": 0, "different": [different], "unreadable": []})
     assert words in " ".join(told.split())
 
 
@@ -227,13 +234,13 @@ def test_the_play_of_what_was_asked_for_costs_what_the_run_cost_and_less_than_wi
     played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The play has no boots and no drains, so the dollars are near and not equal."""
-    code, found = answer(capsys, *played_until_the_end(played[0]), "--policy", "none")
+    code, document = answer(capsys, *played_until_the_end(played[0]), "--policy", "none")
     assert code == 0
-    assert found["before"]["dollars"] == pytest.approx(played[1].summary["dollars"], rel=0.15)
-    assert (found["before"]["unplaced"], found["before"]["nodesAtEnd"]) == ([], played[1].summary["nodesAtEnd"])
-    assert found["after"]["dollars"] > found["before"]["dollars"]
-    assert (found["after"]["moves"], found["after"]["commands"]) == (0, {})
-    msgspec.convert(found, ANSWERS["what-if"])
+    assert document["before"]["dollars"] == pytest.approx(played[1].summary["dollars"], rel=0.15)
+    assert (document["before"]["unplaced"], document["before"]["nodesAtEnd"]) == ([], played[1].summary["nodesAtEnd"])
+    assert document["after"]["dollars"] > document["before"]["dollars"]
+    assert (document["after"]["moves"], document["after"]["commands"]) == (0, {})
+    msgspec.convert(document, ANSWERS["what-if"])
 
 
 def test_on_demand_nodes_would_have_cost_as_much_more_as_their_prices(
@@ -243,9 +250,9 @@ def test_on_demand_nodes_would_have_cost_as_much_more_as_their_prices(
     pool = node_pool()
     pool["spec"]["template"]["spec"]["requirements"][0]["values"] = ["on-demand"]
     (tmp_path / "change.yaml").write_text(yaml.safe_dump(pool))
-    _, found = answer(capsys, *played_until_the_end(played[0]), "-f", str(tmp_path / "change.yaml"))
-    assert found["after"]["dollars"] > 2 * found["before"]["dollars"]
-    assert found["difference"]["podsLost"] == []
+    _, document = answer(capsys, *played_until_the_end(played[0]), "-f", str(tmp_path / "change.yaml"))
+    assert document["after"]["dollars"] > 2 * document["before"]["dollars"]
+    assert document["difference"]["podsLost"] == []
 
 
 def test_nothing_changed_or_nothing_recorded_is_no_answer(
@@ -266,7 +273,7 @@ def test_the_dollars_of_a_report_are_those_of_the_instances_that_ran(
     moments = {"since": "2026-11-20T00:00:00Z", "to": "2026-11-20T00:30:00Z"}
     period = ("--from", moments["since"], "--to", moments["to"])
     by = "nodepool,namespace,capacity-type,instance-type,zone"
-    code, found = answer(capsys, "report", "--ledger", str(played[0]), *period, "--by", by)
+    code, document = answer(capsys, "report", "--ledger", str(played[0]), *period, "--by", by)
     assert code == 0
     end = datetime.fromisoformat(moments["to"])
     ended = {
@@ -277,41 +284,41 @@ def test_the_dollars_of_a_report_are_those_of_the_instances_that_ran(
         for e in played[1].events
         if e.event == "instanceLaunched"
     )
-    assert found["dollars"] == pytest.approx(spent, rel=1e-3)
-    assert found["dollars"] == pytest.approx(played[1].summary["dollars"], abs=0.006)
-    assert found["instances"] == played[1].summary["nodesLaunched"]
-    for rows in found["by"].values():
-        assert sum(rows.values()) == pytest.approx(found["dollars"], rel=1e-4)
-    assert found["baselines"]["onDemand"] == pytest.approx(found["dollars"] / 0.3, rel=1e-3)
-    assert found["baselines"]["withoutConsolidation"] > found["dollars"]
-    assert found["provenMinimum"]["dollars"] <= found["provenMinimum"]["spentMeanwhile"]
-    assert found["idle"]["dollars"] < found["dollars"]
-    msgspec.convert(found, ANSWERS["report"])
+    assert document["dollars"] == pytest.approx(spent, rel=1e-3)
+    assert document["dollars"] == pytest.approx(played[1].summary["dollars"], abs=0.006)
+    assert document["instances"] == played[1].summary["nodesLaunched"]
+    for rows in document["by"].values():
+        assert sum(rows.values()) == pytest.approx(document["dollars"], rel=1e-4)
+    assert document["baselines"]["onDemand"] == pytest.approx(document["dollars"] / 0.3, rel=1e-3)
+    assert document["baselines"]["withoutConsolidation"] > document["dollars"]
+    assert document["provenMinimum"]["dollars"] <= document["provenMinimum"]["spentMeanwhile"]
+    assert document["idle"]["dollars"] < document["dollars"]
+    msgspec.convert(document, ANSWERS["report"])
 
 
 def test_a_report_is_written_for_people_and_for_sheets(
     played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["report", "--ledger", str(played[0]), "--to", "2026-11-20T00:30:00Z", "--no-baseline"]
+    words = ["report", "--ledger", str(played[0]), "--to", "2026-11-20T00:30:00Z", "--no-baseline"]
     told = {}
     for form in ("table", "markdown", "html", "csv"):
-        assert main([*asked, "-o", form]) == 0
+        assert main([*words, "-o", form]) == 0
         told[form] = capsys.readouterr().out
     assert "NAMESPACE" in told["table"]
     assert told["markdown"].startswith("### 2026-11-20 00:00")
     assert "http" not in told["html"]
     rows = list(csv.DictReader(told["csv"].splitlines()))
     assert {row["by"] for row in rows} == {"nodepool", "namespace"}
-    assert main([*asked, "--by", "team"]) == 2
-    assert main([*asked, "--month", "2026-13"]) == 2
+    assert main([*words, "--by", "team"]) == 2
+    assert main([*words, "--month", "2026-13"]) == 2
 
 
 def test_a_page_compares_the_run_with_karpenters_moves_and_the_proven_minimum(played: tuple[Path, Result]) -> None:
     """The same pods in every snapshot: no moves beat the minimum, and ours cost no more than Karpenter's at the end."""
-    found = compared(str(played[0]), Steps(0))
+    comparison = compared(str(played[0]), Steps(0))
     events = [(datetime.fromisoformat(event.t), event.event, event.fields) for event in played[1].events]
     text = render(
-        PageContent(summary=played[1].summary, events=events, decisions=played[1].decisions, comparison=found)
+        PageContent(summary=played[1].summary, events=events, decisions=played[1].decisions, comparison=comparison)
     )
     data = json.loads(re.findall(r'id="data">(.*?)</script>', text)[0].replace("<\\/", "</"))
     assert len(data["karpenter"]) == len(data["minimum"]) == len(data["t"])
@@ -354,8 +361,12 @@ def played_with_outages(folder: Path, kind: str) -> Result:
 
 def minutes(result: Result, event: str, **fields: str) -> list[int]:
     """When events happened, in minutes from the start, which is at midnight."""
-    found = (one for one in result.events if one.event == event and fields.items() <= one.fields.items())
-    return [int(one.t[14:16]) for one in found]
+    matching = (
+        occurrence
+        for occurrence in result.events
+        if occurrence.event == event and fields.items() <= occurrence.fields.items()
+    )
+    return [int(event.t[14:16]) for event in matching]
 
 
 @pytest.mark.ci

@@ -60,8 +60,8 @@ class LiveTable:
         self._table._items.write(self._clock.now(), name, {**row, "body": {"S": "{}"}})
 
     def _items(self, kind: str) -> list[Item]:
-        own = partition_of(self._cluster, kind)
-        return [item for item in self._table.all() if f"{item[TABLE.partition_key]['S']}#".startswith(f"{own}#")]
+        partition = partition_of(self._cluster, kind)
+        return [item for item in self._table.all() if f"{item[TABLE.partition_key]['S']}#".startswith(f"{partition}#")]
 
     def drift(self) -> Mapping[str, Any]:
         """NodePool → counters and sums of claims, where they differ."""
@@ -113,9 +113,9 @@ def assert_nobody_noticed(result: Result) -> None:
 
 def a_service(replicas: int) -> dict[str, Any]:
     """Pods that each need a node of their own."""
-    found = deployment(replicas, cpu="3")
-    found["spec"]["template"]["spec"]["affinity"] = ALONE
-    return found
+    manifest = deployment(replicas, cpu="3")
+    manifest["spec"]["template"]["spec"]["affinity"] = ALONE
+    return manifest
 
 
 @pytest.mark.parametrize(

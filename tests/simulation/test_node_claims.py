@@ -31,7 +31,7 @@ BY_HAND: dict[str, Any] = {
 
 def applied(result: Result) -> list[dict[str, Any]]:
     """The NodeClaims as they were written, in order."""
-    return [found["object"] for found in named(result, "objectApplied") if found["kind"] == "NodeClaim"]
+    return [event["object"] for event in named(result, "objectApplied") if event["kind"] == "NodeClaim"]
 
 
 def conditions_of(obj: dict[str, Any]) -> dict[str, str]:
@@ -69,8 +69,8 @@ def test_a_node_claim_goes_the_way_of_its_node(tmp_path: Path) -> None:
     assert last["status"]["capacity"]["pods"] == "110"
     assert last["metadata"]["labels"][labels.INSTANCE_TYPE] == launched["instanceType"]
     assert last["metadata"]["labels"][labels.CAPACITY_TYPE] == launched["capacityType"]
-    deleted = [found for found in named(result, "objectDeleted") if found["kind"] == "NodeClaim"]
-    assert [found["name"] for found in deleted] == [joined["nodeClaim"]]
+    deleted = [event for event in named(result, "objectDeleted") if event["kind"] == "NodeClaim"]
+    assert [event["name"] for event in deleted] == [joined["nodeClaim"]]
     assert conditions_of(objects[-1])["InstanceTerminating"] == "True"
     assert_lawful(result)
 
@@ -87,7 +87,7 @@ def test_a_deleted_node_claim_is_drained_and_terminated(
     steps = [{"at": "6m", "delete": [{"kind": "NodeClaim", "name": name}]}]
     result = play(tmp_path, node_pool(), deployment(2, cpu="12"), steps=steps, duration="22m")
     assert (result.summary["nodesTerminated"], result.summary["nodesAtEnd"], result.summary["podsPending"]) == (1, 2, 0)
-    assert {found["by"] for found in named(result, "podEvicted")} == {"eviction"}
+    assert {event["by"] for event in named(result, "podEvicted")} == {"eviction"}
     deleted = [
         event for event in result.events if event.event == "objectDeleted" and event.fields["kind"] == "NodeClaim"
     ]
@@ -135,8 +135,8 @@ def mine(result: Result) -> dict[str, Any]:
 
 
 def why(obj: dict[str, Any], kind: str = "Launched") -> tuple[str, str, str]:
-    found = next(c for c in obj["status"]["conditions"] if c["type"] == kind)
-    return found["status"], found["reason"], found["message"]
+    condition = next(c for c in obj["status"]["conditions"] if c["type"] == kind)
+    return condition["status"], condition["reason"], condition["message"]
 
 
 TAINT = {"key": "example.com/gpu", "value": "yes", "effect": "NoSchedule"}
@@ -155,7 +155,7 @@ def test_a_node_claim_made_by_hand_is_launched_as_it_says(tmp_path: Path) -> Non
     )
     result = play(tmp_path, node_pool(), large, duration="25m")
     launched = named(result, "instanceLaunched")
-    assert [found["capacityType"] for found in launched] == ["on-demand"]
+    assert [launch["capacityType"] for launch in launched] == ["on-demand"]
     obj = mine(result)
     assert {kind: conditions_of(obj).get(kind) for kind in CONDITIONS} == dict.fromkeys(CONDITIONS, "True")
     assert obj["metadata"]["labels"]["example.com/team"] == "red"
@@ -183,10 +183,10 @@ def test_deleting_a_node_claim_made_by_hand_drains_and_terminates_its_node(tmp_p
         {"at": "8m", "delete": [{"kind": "NodeClaim", "name": "mine"}]},
     ]
     result = play(tmp_path, node_pool(), standalone, steps=steps, duration="22m")
-    deleted = [found["name"] for found in named(result, "objectDeleted") if found["kind"] == "NodeClaim"]
+    deleted = [event["name"] for event in named(result, "objectDeleted") if event["kind"] == "NodeClaim"]
     assert "mine" in deleted
     assert (result.summary["nodesTerminated"], result.summary["podsPending"]) == (1, 0)
-    assert {found["by"] for found in named(result, "podEvicted")} == {"eviction"}
+    assert {event["by"] for event in named(result, "podEvicted")} == {"eviction"}
     assert_lawful(result)
 
 

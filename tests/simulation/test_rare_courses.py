@@ -37,10 +37,10 @@ _NEVER: Final = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"
 
 def _pool(name: str = "default", *, annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
     template = spec.pop("template", {})
-    found = node_pool(**spec)
-    found["metadata"] = {"name": name, **({"annotations": annotations} if annotations else {})}
-    found["spec"]["template"]["spec"] |= template
-    return found
+    manifest = node_pool(**spec)
+    manifest["metadata"] = {"name": name, **({"annotations": annotations} if annotations else {})}
+    manifest["spec"]["template"]["spec"] |= template
+    return manifest
 
 
 def _scaled(at: str, replicas: int, name: str = "web") -> dict[str, Any]:
@@ -60,16 +60,16 @@ def _budget(name: str, app: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def _annotated(found: dict[str, Any], key: str, value: str = "true") -> dict[str, Any]:
-    found["spec"]["template"]["metadata"]["annotations"] = {key: value}
-    return found
+def _annotated(manifest: dict[str, Any], key: str, value: str = "true") -> dict[str, Any]:
+    manifest["spec"]["template"]["metadata"]["annotations"] = {key: value}
+    return manifest
 
 
 def _by_hand(name: str, **changes: Any) -> dict[str, Any]:
     """A NodeClaim as somebody writes it; `labels` go to its metadata."""
-    own = {"labels": changes.pop("labels")} if "labels" in changes else {}
+    metadata = {"labels": changes.pop("labels")} if "labels" in changes else {}
     spec = {"nodeClassRef": _CLASS, "requirements": _ON_DEMAND, **changes}
-    return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": name, **own}, "spec": spec}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": name, **metadata}, "spec": spec}
 
 
 def _buffer(name: str, **spec: Any) -> dict[str, Any]:
@@ -86,9 +86,9 @@ def _verdict(number: int, *, approves: bool) -> Callable[[World], None]:
 
     def say(world: World) -> None:
         store = Adapters(world._settings(), world.account.session, world.clock).proposals
-        found = sorted(store.all(), key=lambda one: (one.proposed_at, one.id))[number]
-        said = ProposalVerdict(is_approved=approves, by="ada", at=world.clock.now())
-        store.answer(found, said)
+        proposal = sorted(store.all(), key=lambda record: (record.proposed_at, record.id))[number]
+        verdict = ProposalVerdict(is_approved=approves, by="ada", at=world.clock.now())
+        store.answer(proposal, verdict)
 
     return say
 
@@ -97,7 +97,7 @@ def _ended(number: int) -> Callable[[World], None]:
     """Somebody ends an instance; the scenario drops what EC2 says of it."""
 
     def end(world: World) -> None:
-        alive = [found for found in world.account.instances.all() if found.is_alive]
+        alive = [instance for instance in world.account.instances.all() if instance.is_alive]
         world.account.instances.terminate([alive[number].id], by="user")
 
     return end
@@ -107,17 +107,17 @@ def _orphaned(number: int) -> Callable[[World], None]:
     """The table is lost, and with it what the tags of some instances say of their NodePool."""
 
     def orphan(world: World) -> None:
-        for found in [one for one in world.account.instances.all() if one.is_alive][:number]:
-            world.account.instances.tag(found.id, {labels.NODEPOOL: "gone"})
+        for orphaned in [instance for instance in world.account.instances.all() if instance.is_alive][:number]:
+            world.account.instances.tag(orphaned.id, {labels.NODEPOOL: "gone"})
         world.account.table.lose(None)
 
     return orphan
 
 
-def _with_volume(found: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+def _with_volume(manifest: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     """The Deployment with a volume, and its PersistentVolumeClaim."""
-    name = found["metadata"]["name"]
-    found["spec"]["template"]["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+    name = manifest["metadata"]["name"]
+    manifest["spec"]["template"]["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -135,56 +135,56 @@ def _with_volume(found: dict[str, Any]) -> tuple[dict[str, Any], ...]:
         "provisioner": "ebs.csi.aws.com",
         "volumeBindingMode": "WaitForFirstConsumer",
     }
-    return kind, claim, found
+    return kind, claim, manifest
 
 
-def _tiered(found: dict[str, Any]) -> dict[str, Any]:
-    found["spec"]["template"]["metadata"]["labels"]["tier"] = "web"
-    return found
+def _tiered(manifest: dict[str, Any]) -> dict[str, Any]:
+    manifest["spec"]["template"]["metadata"]["labels"]["tier"] = "web"
+    return manifest
 
 
-def _changed(found: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-    found["spec"] |= spec
-    return found
+def _changed(manifest: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    manifest["spec"] |= spec
+    return manifest
 
 
-def _zonal(found: dict[str, Any]) -> dict[str, Any]:
-    found["spec"]["template"]["spec"]["nodeSelector"] = {labels.ZONE: "zone-b"}
-    return found
+def _zonal(manifest: dict[str, Any]) -> dict[str, Any]:
+    manifest["spec"]["template"]["spec"]["nodeSelector"] = {labels.ZONE: "zone-b"}
+    return manifest
 
 
-def _spread(found: dict[str, Any]) -> dict[str, Any]:
-    selector = found["spec"]["selector"]
+def _spread(manifest: dict[str, Any]) -> dict[str, Any]:
+    selector = manifest["spec"]["selector"]
     rules = [
         {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
         for key in (labels.ZONE, labels.HOSTNAME)
     ]
-    found["spec"]["template"]["spec"]["topologySpreadConstraints"] = rules
-    return found
+    manifest["spec"]["template"]["spec"]["topologySpreadConstraints"] = rules
+    return manifest
 
 
-def _apart(found: dict[str, Any]) -> dict[str, Any]:
-    term = {"topologyKey": labels.HOSTNAME, "labelSelector": found["spec"]["selector"]}
+def _apart(manifest: dict[str, Any]) -> dict[str, Any]:
+    term = {"topologyKey": labels.HOSTNAME, "labelSelector": manifest["spec"]["selector"]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-    found["spec"]["template"]["spec"]["affinity"] = {"podAntiAffinity": required}
-    return found
+    manifest["spec"]["template"]["spec"]["affinity"] = {"podAntiAffinity": required}
+    return manifest
 
 
-def _together(found: dict[str, Any], app: str) -> dict[str, Any]:
+def _together(manifest: dict[str, Any], app: str) -> dict[str, Any]:
     term = {"topologyKey": labels.ZONE, "labelSelector": {"matchLabels": {"app": app}}}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-    found["spec"]["template"]["spec"]["affinity"] = {"podAffinity": required}
-    return found
+    manifest["spec"]["template"]["spec"]["affinity"] = {"podAffinity": required}
+    return manifest
 
 
-def _late(found: dict[str, Any]) -> dict[str, Any]:
+def _late(manifest: dict[str, Any]) -> dict[str, Any]:
     """With a preference and a port, which each node has once."""
-    spec = found["spec"]["template"]["spec"]
+    spec = manifest["spec"]["template"]["spec"]
     spec["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
     preference = {"matchExpressions": [{"key": labels.ZONE, "operator": "In", "values": ["zone-b"]}]}
     preferred = [{"weight": 10, "preference": preference}]
     spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    return found
+    return manifest
 
 
 def _forgotten(number: int) -> Callable[[World], None]:
@@ -222,8 +222,8 @@ def _spoiled(number: int) -> Callable[[World], None]:
 
 def _sent(queue: str, body: str) -> Callable[[World], None]:
     def send(world: World) -> None:
-        own = next(found for found in world.account.queues._queues if queue in found)
-        url = world.account.queues._prefix + own
+        queue_name = next(name for name in world.account.queues._queues if queue in name)
+        url = world.account.queues._prefix + queue_name
         entries = [{"Id": "0", "MessageBody": body}]
         world.account.session.client("sqs").send_message_batch(QueueUrl=url, Entries=entries)
 
@@ -312,7 +312,7 @@ SCENES: Final[dict[str, Scene]] = {
             _scaled("6m", 3),
             {"at": "10m", "delete": [{"kind": "CapacityBuffer", "namespace": "default", "name": "much"}]},
         ],
-        {"duration": "16m", "featureGates": {"CapacityBuffer": True}},
+        {"duration": "20m", "featureGates": {"CapacityBuffer": True}},
         {},
     ),
     "instances vanish without a word, and one after the other": (
@@ -675,14 +675,14 @@ SCENES: Final[dict[str, Scene]] = {
             _pool(weight=10),
             _pool("other"),
             *(
-                found
+                obj
                 for name, change in (
                     ("paused", {"paused": True}),
                     ("recreated", {"strategy": {"type": "Recreate"}}),
                     ("unsurged", {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}),
                     ("several", {"replicas": 2}),
                 )
-                for found in (
+                for obj in (
                     _changed(_annotated(deployment(1, name, "300m"), labels.SURGE), change),
                     _budget(name, name, minAvailable=1 if name != "several" else 2),
                 )

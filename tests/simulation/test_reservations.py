@@ -22,22 +22,22 @@ def node_class(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 def pool(capacity_types: list[str] = TYPES, **spec: Any) -> dict[str, Any]:
-    found = node_pool(**spec)
-    found["spec"]["template"]["spec"]["requirements"][0]["values"] = capacity_types
-    return found
+    manifest = node_pool(**spec)
+    manifest["spec"]["template"]["spec"]["requirements"][0]["values"] = capacity_types
+    return manifest
 
 
 def launched(result: Result) -> list[str]:
-    return [found["capacityType"] for found in named(result, "instanceLaunched")]
+    return [event["capacityType"] for event in named(result, "instanceLaunched")]
 
 
 def last(result: Result, kind: str, name: str = "") -> dict[str, Any]:
-    found = [o["object"] for o in named(result, "objectApplied") if o["kind"] == kind and name in o["name"]]
-    return dict(found[-1])
+    objects = [o["object"] for o in named(result, "objectApplied") if o["kind"] == kind and name in o["name"]]
+    return dict(objects[-1])
 
 
 def refused(result: Result) -> list[str]:
-    return [found["code"] for found in named(result, "launchRefused")]
+    return [event["code"] for event in named(result, "launchRefused")]
 
 
 def test_paid_places_are_used_first_and_no_more_than_there_are(tmp_path: Path) -> None:
@@ -60,9 +60,13 @@ def test_paid_places_are_used_first_and_no_more_than_there_are(tmp_path: Path) -
     ready = {c["type"]: c["status"] for c in status["conditions"]}
     assert ready["CapacityReservationsReady"] == ready["Ready"] == "True"
     nodes = [o["object"]["metadata"]["labels"] for o in named(result, "objectApplied") if o["kind"] == "Node"]
-    reserved = [found for found in nodes if found.get(labels.CAPACITY_TYPE) == "reserved"]
-    assert {found[labels.RESERVATION_ID] for found in reserved if labels.RESERVATION_ID in found} == {"cr-1"}
-    assert {found[labels.RESERVATION_TYPE] for found in reserved if labels.RESERVATION_TYPE in found} == {"default"}
+    reserved = [node for node in nodes if node.get(labels.CAPACITY_TYPE) == "reserved"]
+    assert {node_labels[labels.RESERVATION_ID] for node_labels in reserved if labels.RESERVATION_ID in node_labels} == {
+        "cr-1"
+    }
+    assert {
+        node_labels[labels.RESERVATION_TYPE] for node_labels in reserved if labels.RESERVATION_TYPE in node_labels
+    } == {"default"}
 
 
 def test_pods_that_come_later_find_only_the_places_that_are_left(tmp_path: Path) -> None:
@@ -161,9 +165,9 @@ def test_instances_of_a_reservation_that_ends_run_on_as_on_demand_ones(tmp_path:
     assert launched(result) == ["reserved", "reserved"]
     assert happened(result, "instanceTerminated") == []
     node, claim = last(result, "Node")["metadata"], last(result, "NodeClaim")["metadata"]
-    for found in (node, claim):
-        assert found["labels"][labels.CAPACITY_TYPE] == "on-demand"
-        assert labels.RESERVATION_ID not in found["labels"]
+    for obj in (node, claim):
+        assert obj["labels"][labels.CAPACITY_TYPE] == "on-demand"
+        assert labels.RESERVATION_ID not in obj["labels"]
     assert 0.7 < result.summary["dollars"] < 0.9  # two machines at 0.8 dollars for half an hour
 
 
@@ -193,9 +197,9 @@ def test_a_block_that_has_not_begun_or_is_about_to_end_takes_nothing(tmp_path: P
         tmp_path, both, pool(["reserved"]), deployment(1, cpu="12"), capacityReservations=blocks, duration="30m"
     )
     assert_lawful(result)
-    (found,) = happened(result, "instanceLaunched")
-    assert found.fields["capacityType"] == "reserved"
-    assert "2026-11-20T00:20" <= found.t < "2026-11-20T00:22"  # `provision` runs each minute, `reconcile` every two
+    (launch,) = happened(result, "instanceLaunched")
+    assert launch.fields["capacityType"] == "reserved"
+    assert "2026-11-20T00:20" <= launch.t < "2026-11-20T00:22"  # `provision` runs each minute, `reconcile` every two
 
 
 @pytest.mark.ci
@@ -212,9 +216,9 @@ def test_a_block_that_has_not_begun_is_announced_and_pods_learn_when_it_begins(t
     assert launched(result) == refused(result) == []
     status = last(result, "EC2NodeClass")["status"]
     assert status["capacityReservations"] == []
-    (found,) = [c for c in status["conditions"] if c["type"] == "CapacityReservationsReady"]
+    (condition,) = [c for c in status["conditions"] if c["type"] == "CapacityReservationsReady"]
     announced = "capacity block cr-block (2 test.large in zone-a) begins at 2026-11-20T00:20:00Z"
-    assert (found["status"], found["message"]) == ("True", announced)
+    assert (condition["status"], condition["message"]) == ("True", announced)
     told = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "Event"]
     (event,) = {o["message"] for o in told if o["involvedObject"]["kind"] == "Pod" and "cr-block" in o["message"]}
     assert "capacity reservation cr-block takes nodes once it has begun, at 2026-11-20 00:20 UTC" in event

@@ -67,8 +67,8 @@ class Parameters:
         self._world = world
         self.meta = world.account.session.client("ssm").meta
 
-    def get_parameter(self, **asked: Any) -> dict[str, Any]:
-        return self._world.account.session.client("ssm").get_parameter(**asked)
+    def get_parameter(self, **parameters: Any) -> dict[str, Any]:
+        return self._world.account.session.client("ssm").get_parameter(**parameters)
 
     def get_paginator(self, _: str) -> Paged:
         return Paged({"Parameters": [{"Name": KILL_SWITCH, "Value": self._world.account.brakes.mode}]})
@@ -152,19 +152,19 @@ def live(world: World, command: str, *more: str) -> list[str]:
 
 
 def test_the_status_is_what_runs_and_what_is_about_to_happen(world: World, ask: Ask) -> None:
-    found = ask(*live(world, "status"))
-    running = [one for one in world.account.instances.all() if one.state == "running"]
-    prices = [world.account.exchange.price(one.pool) or 0 for one in running]
-    assert found["cost"]["hourly"] == pytest.approx(sum(prices) / 10**9, abs=1e-9)
-    assert len(found["claims"]) == len(running)
-    (command,) = found["commands"]
-    assert set(command["nodes"]) < {claim["node"] for claim in found["claims"]}
-    assert found["brakes"] == found["breakers"] == []
-    (pool,) = found["nodePools"]
+    document = ask(*live(world, "status"))
+    running = [instance for instance in world.account.instances.all() if instance.state == "running"]
+    prices = [world.account.exchange.price(instance.pool) or 0 for instance in running]
+    assert document["cost"]["hourly"] == pytest.approx(sum(prices) / 10**9, abs=1e-9)
+    assert len(document["claims"]) == len(running)
+    (command,) = document["commands"]
+    assert set(command["nodes"]) < {claim["node"] for claim in document["claims"]}
+    assert document["brakes"] == document["breakers"] == []
+    (pool,) = document["nodePools"]
     assert pool["nextWindow"]["at"] == "2026-11-20T08:00:00Z"
     assert set(pool["nextWindow"]["allowed"].values()) == {0}
-    assert found["sweeps"]["failing"] == []
-    msgspec.convert(found, ANSWERS["status"])
+    assert document["sweeps"]["failing"] == []
+    msgspec.convert(document, ANSWERS["status"])
 
 
 def test_asking_changes_nothing(world: World, ask: Ask) -> None:
@@ -200,14 +200,14 @@ def test_decisions_follow_the_target_under_way(
     """They told of another target than the functions carry out, and offered room on nodes that these drain."""
     kept = Adapters(world.account.settings, world.account.session, world.clock).targets
     snapshot = world.application().shared.observer.observe().snapshot
-    own = {"made_at": world.clock.now(), "settings": settings_digest(snapshot)}
-    target = a_stored_target(snapshot.nodes[0].name, **own)
+    target_fields = {"made_at": world.clock.now(), "settings": settings_digest(snapshot)}
+    target = a_stored_target(snapshot.nodes[0].name, **target_fields)
     read: list[StoredTarget | None] = []
     decide = pydoc.locate(decision)
 
-    def decided(found: Snapshot, *arguments: Any, **options: Any) -> Any:
-        read.append(found.stored_target)
-        return decide(found, *arguments, **options)
+    def decided(snapshot: Snapshot, *arguments: Any, **options: Any) -> Any:
+        read.append(snapshot.stored_target)
+        return decide(snapshot, *arguments, **options)
 
     monkeypatch.setattr(decision, decided)
     kept.write(target)
@@ -227,7 +227,7 @@ def test_pause_and_resume_turn_the_kill_switch_and_status_shows_it(world: World,
     (pool,) = ask(*live(world, "status"))["nodePools"]
     assert "pause-disruption" in pool["paused"]
     stopped = ask("pause", "--all", "--everything")
-    assert [(one["cluster"], one["before"], one["after"]) for one in stopped["switches"]] == [
+    assert [(switch["cluster"], switch["before"], switch["after"]) for switch in stopped["switches"]] == [
         ("simulated", "pause-disruption", "stop")
     ]
     assert "launch" in stopped["switches"][0]["stops"]
@@ -288,31 +288,31 @@ def two_regions(world: World, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> Ask:
 def test_every_cluster_is_shown_and_what_may_not_be_read_is_named(world: World, two_regions: Ask) -> None:
     """Otherwise, an unread cluster would look healthy."""
     now = ("--now", world.clock.now().isoformat())
-    found = two_regions("status", "--all", "--region", "us-east-1,eu-west-1", *now)
-    (only,) = found["clusters"]
+    document = two_regions("status", "--all", "--region", "us-east-1,eu-west-1", *now)
+    (only,) = document["clusters"]
     assert (only["cluster"], only["region"]) == ("simulated", "us-east-1")
     assert only["claims"] == two_regions(*live(world, "status"))["claims"] != []
-    (denied,) = found["unreadable"]
+    (denied,) = document["unreadable"]
     assert (denied["region"], "ada may not look here" in denied["problem"]) == ("eu-west-1", True)
-    assert found["exit"] == 1
+    assert document["exit"] == 1
     assert two_regions("status", "--all", *now)["exit"] == 0
 
 
 def test_roles_are_assumed_and_one_that_may_not_be_is_named(world: World, two_regions: Ask) -> None:
     other = "arn:aws:iam::444455556666:role/other"
     now = ("--now", world.clock.now().isoformat())
-    found = two_regions("status", "--all", "--role", OPERATOR, "--role", other, *now)
-    assert [one["role"] for one in found["clusters"]] == [OPERATOR]
-    assert [one["role"] for one in found["unreadable"]] == [other]
-    assert found["exit"] == 1
+    document = two_regions("status", "--all", "--role", OPERATOR, "--role", other, *now)
+    assert [cluster["role"] for cluster in document["clusters"]] == [OPERATOR]
+    assert [cluster["role"] for cluster in document["unreadable"]] == [other]
+    assert document["exit"] == 1
 
 
 def test_the_clusters_that_can_be_are_paused_and_the_others_named(world: World, two_regions: Ask) -> None:
     """One account without rights must not keep the others running in an outage."""
     paused = two_regions("pause", "--all", "--region", "eu-west-1,us-east-1")
     assert world.account.brakes.mode == "pause-disruption"
-    assert ([one["after"] for one in paused["switches"]], paused["exit"]) == (["pause-disruption"], 1)
-    assert [one["region"] for one in paused["unreadable"]] == ["eu-west-1"]
+    assert ([switch["after"] for switch in paused["switches"]], paused["exit"]) == (["pause-disruption"], 1)
+    assert [cluster["region"] for cluster in paused["unreadable"]] == ["eu-west-1"]
     resumed = two_regions("resume", "--all")
     assert (resumed["exit"], resumed["unreadable"], world.account.brakes.mode) == (0, [], "run")
     msgspec.convert(resumed, ANSWERS["pause"])
@@ -341,11 +341,11 @@ def test_the_log_of_every_cluster_is_one_log(
     folder = tmp_path_factory.mktemp("kept")
     result_of_a_run(folder)
     monkeypatch.setattr(cli.ledger.entries, "ledger_of_bucket", lambda *_: FolderLedger(folder / "ledger"))
-    own = two_regions("log", "--cluster", "fleetwright")
+    one_cluster = two_regions("log", "--cluster", "fleetwright")
     both = two_regions("log", "--all", "--region", "us-east-1,eu-west-1")
-    assert [line["id"] for line in both["entries"]] == [line["id"] for line in own["entries"]] != []
+    assert [line["id"] for line in both["entries"]] == [line["id"] for line in one_cluster["entries"]] != []
     assert {line["cluster"] for line in both["entries"]} == {"simulated"}
-    assert (own["exit"], both["exit"]) == (0, 1)
+    assert (one_cluster["exit"], both["exit"]) == (0, 1)
 
 
 def result_of_a_run(folder: Path) -> None:

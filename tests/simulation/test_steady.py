@@ -139,8 +139,8 @@ def test_an_idle_cluster_is_asked_three_times_a_minute_at_most(tmp_path: Path, n
 def minutes(result: Result, event: str, **fields: str) -> list[float]:
     """When events happened, in minutes from the start."""
     start = datetime.fromisoformat(result.events[0].t)
-    found = [e for e in result.events if e.event == event and fields.items() <= e.fields.items()]
-    return [(datetime.fromisoformat(e.t) - start) / timedelta(minutes=1) for e in found]
+    matching = [e for e in result.events if e.event == event and fields.items() <= e.fields.items()]
+    return [(datetime.fromisoformat(e.t) - start) / timedelta(minutes=1) for e in matching]
 
 
 def test_pods_that_go_are_noticed_in_a_long_resync_period(tmp_path: Path) -> None:
@@ -197,10 +197,10 @@ def settled_after(events: tuple[Event, ...], since: timedelta) -> timedelta:
     """From that moment to the last change of the nodes."""
     start = datetime.fromisoformat(events[0].t)
     changes = [
-        one
-        for one in events
-        if one.event in ("instanceLaunched", "instanceTerminated", "nodeDeleted")
-        or (one.event == "nodeTainted" and one.fields["key"] == labels.DISRUPTED_TAINT)
+        event
+        for event in events
+        if event.event in ("instanceLaunched", "instanceTerminated", "nodeDeleted")
+        or (event.event == "nodeTainted" and event.fields["key"] == labels.DISRUPTED_TAINT)
     ]
     return datetime.fromisoformat(changes[-1].t) - start - since
 
@@ -228,9 +228,9 @@ def test_the_burst_beside_karpenter_settles(tmp_path: Path, offset: int) -> None
     at, deployments = 300 + offset, objects.workload(300)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": objects.NAMESPACE}}
     steps: list[dict[str, Any]] = [{"at": "120s", "apply": [namespace, *deployments]}]
-    for one in deployments:
-        half = {"kind": "Deployment", "namespace": objects.NAMESPACE, "name": one["metadata"]["name"]}
-        steps.append({"at": f"{at}s", "scale": {**half, "replicas": one["spec"]["replicas"] // 2}})
+    for manifest in deployments:
+        half = {"kind": "Deployment", "namespace": objects.NAMESPACE, "name": manifest["metadata"]["name"]}
+        steps.append({"at": f"{at}s", "scale": {**half, "replicas": manifest["spec"]["replicas"] // 2}})
     pools = objects.pools()
     consolidating = [yaml.safe_load(yaml.safe_dump(pool)) for pool in pools]
     for pool in consolidating:
@@ -406,13 +406,13 @@ def test_a_cap_holds_for_all_that_launches_nodes(tmp_path: Path) -> None:
     fixed = node_pool(replicas=2)
     fixed["metadata"] = {"name": "fixed"}
     fixed["spec"]["disruption"] = {"budgets": [{"nodes": "100%"}]}
-    asked = [
+    requests = [
         {**BY_HAND, "metadata": {"name": f"mine-{number}", "labels": {labels.NODEPOOL: "default"}}}
         for number in range(3)
     ]
     steps = [
         *troubled_bursts(0),
-        {"at": "4m", "apply": asked},
+        {"at": "4m", "apply": requests},
         {"at": "10m", "ami": {"alias": "al2023@latest", "id": "ami-999"}},
     ]
     steps.sort(key=lambda step: int(step["at"].removesuffix("m")))

@@ -63,10 +63,10 @@ class Operator(WorldOperator):
 
     def run(self, handover: str, *more: str) -> None:
         """Run `adopt` or `release` as the program does, and keep its answer."""
-        given = Namespace(
+        arguments = Namespace(
             cluster="fleetwright", region=None, profile=None, stack=None, yes="--yes" in more, output="json"
         )
-        self.answer(lambda: hand_over(given, handover), handover)
+        self.answer(lambda: hand_over(arguments, handover), handover)
 
     def observe_with(self, handover: str) -> Callable[[], None]:
         return lambda: self.run(handover)
@@ -86,7 +86,7 @@ class Operator(WorldOperator):
         return list(self.world.cluster.objects(kind))
 
     def instances(self) -> list[Any]:
-        return [found for found in self.world.account.instances.all() if found.state == "running"]
+        return [instance for instance in self.world.account.instances.all() if instance.state == "running"]
 
     def claims(self) -> list[str]:
         return [record.name for record in self.environment().stores.claims.all()]
@@ -133,9 +133,9 @@ def owners(obj: dict[str, Any]) -> list[str]:
 
 def is_drifted_to_karpenter(claim: dict[str, Any], other: dict[str, Any], keys: tuple[str, str]) -> bool:
     """Its comparison: hashes that differ under the same version; where one is missing it compares nothing."""
-    own, theirs = (found["metadata"].get("annotations") or {} for found in (claim, other))
-    has_all = all(key in found for key in keys for found in (own, theirs))
-    return has_all and own[keys[1]] == theirs[keys[1]] and own[keys[0]] != theirs[keys[0]]
+    ours, theirs = (obj["metadata"].get("annotations") or {} for obj in (claim, other))
+    has_all = all(key in annotations for key in keys for annotations in (ours, theirs))
+    return has_all and ours[keys[1]] == theirs[keys[1]] and ours[keys[0]] != theirs[keys[0]]
 
 
 def assert_karpenters(operator: Operator) -> None:
@@ -160,7 +160,7 @@ def assert_karpenters(operator: Operator) -> None:
         assert node["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"]
         assert labels.CLAIM not in node["metadata"]["annotations"]
         assert (node["spec"].get("taints") or []) == []
-        instance = next(found for found in operator.instances() if status["providerID"].endswith(found.id))
+        instance = next(instance for instance in operator.instances() if status["providerID"].endswith(instance.id))
         assert instance.tags[labels.NODECLAIM] == name
         assert instance.tags[labels.CLUSTER_TAG] == "fleetwright"
         assert not {labels.CLAIM, labels.NODEPOOL_HASH} & instance.tags.keys()
@@ -172,7 +172,7 @@ def assert_ours(operator: Operator) -> None:
     for obj in (*claims, *nodes):
         assert (obj["metadata"]["finalizers"], owners(obj)) == ([OURS], [])
         assert obj["metadata"]["annotations"][labels.CLAIM] in operator.claims()
-    assert {found.tags[labels.CLAIM] for found in operator.instances()} == set(operator.claims())
+    assert {instance.tags[labels.CLAIM] for instance in operator.instances()} == set(operator.claims())
 
 
 def as_after_karpenter(operator: Operator) -> None:
@@ -256,9 +256,9 @@ def test_nodes_go_to_karpenter_and_come_back(played: Any) -> None:
     for (answer, _), (command, table) in zip(operator.answers, SHOWN.items(), strict=False):
         printed = table(answer).replace("--cluster fleetwright", "--cluster prod")
         assert is_told(shown("migrate-from-karpenter", command), printed), printed
-    assert [found.get("nodes", 0) for found in reserved] == [3, 0, 3]
+    assert [reservation.get("nodes", 0) for reservation in reserved] == [3, 0, 3]
     assert reserved[0] == reserved[2]
-    assert [found["metadata"].get("finalizers") or [] for found in seen] == [[]]
+    assert [obj["metadata"].get("finalizers") or [] for obj in seen] == [[]]
     ended = [*happened(result, "podEvicted"), *happened(result, "instanceTerminated"), *happened(result, "nodeTainted")]
     assert ended
     assert min(event.t for event in ended) > "2026-11-20T00:32:00Z"
@@ -318,12 +318,12 @@ def test_whatever_breaks_the_next_run_goes_on(played: Any, error: Any) -> None:
 
     def again_and_again(operator: Operator, command: Any) -> None:
         for allowed in range(60):
-            left = [allowed]
+            calls_left = [allowed]
 
-            def breaks(call: str, left: list[int] = left) -> None:
+            def breaks(call: str, calls_left: list[int] = calls_left) -> None:
                 if call.startswith(changing):
-                    left[0] -= 1
-                    if left[0] == -1:
+                    calls_left[0] -= 1
+                    if calls_left[0] == -1:
                         raise error(call, "broken")
 
             operator.breaks = breaks
@@ -380,9 +380,9 @@ def test_a_rollout_goes_on_under_the_other(played: Any) -> None:
 
     def script(operator: Operator) -> None:
         def conditions() -> None:
-            found = [obj["status"]["conditions"] for obj in operator.objects("NodeClaim")]
+            listed = [obj["status"]["conditions"] for obj in operator.objects("NodeClaim")]
             drifted.append(
-                [c["reason"] for told in found for c in told if (c["type"], c["status"]) == ("Drifted", "True")]
+                [c["reason"] for told in listed for c in told if (c["type"], c["status"]) == ("Drifted", "True")]
             )
 
         operator.at(6, operator.switch("stop"))
@@ -560,7 +560,7 @@ def test_the_report_tells_both_sides(
     assert minimum["dollars"] < minimum["spentMeanwhile"]
     assert minimum["dollars"] / minimum["hours"] <= would["dollars"] / (37 / 60) * 1.1
     assert document["violations"] == []
-    assert {found["what"] for found in document["worse"]} == {"evictions", "waits"}
+    assert {difference["what"] for difference in document["worse"]} == {"evictions", "waits"}
     assert document["difference"]["dollars"] == pytest.approx(would["dollars"] - did["dollars"], abs=1e-5)
 
 

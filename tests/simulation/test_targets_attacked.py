@@ -35,24 +35,24 @@ def a_pool(**disruption: Any) -> dict[str, Any]:
 
 def restricted(pool: dict[str, Any], key: str, value: str) -> dict[str, Any]:
     """The NodePool with one more requirement."""
-    found = deepcopy(pool)
-    found["spec"]["template"]["spec"]["requirements"].append({"key": key, "operator": "In", "values": [value]})
-    return found
+    changed = deepcopy(pool)
+    changed["spec"]["template"]["spec"]["requirements"].append({"key": key, "operator": "In", "values": [value]})
+    return changed
 
 
 def other(weight: int) -> dict[str, Any]:
     """A second NodePool of the same kind."""
-    found = a_pool()
-    found["metadata"]["name"] = "other"
-    found["spec"]["weight"] = weight
-    return found
+    manifest = a_pool()
+    manifest["metadata"]["name"] = "other"
+    manifest["spec"]["weight"] = weight
+    return manifest
 
 
 def limited(cpu: str) -> dict[str, Any]:
     """The NodePool with a limit."""
-    found = a_pool()
-    found["spec"]["limits"] = {"cpu": cpu}
-    return found
+    manifest = a_pool()
+    manifest["spec"]["limits"] = {"cpu": cpu}
+    return manifest
 
 
 def a_budget(**spec: Any) -> dict[str, Any]:
@@ -201,9 +201,9 @@ def test_pods_that_were_moved_leave_only_the_nodes_that_ec2_takes(tmp_path: Path
     """If this failed, an interruption would begin a second round of moves."""
     result = attacked(tmp_path, {"interrupt": {"fraction": 0.3}})
     tainted = [event.fields for event in happened(result, "nodeTainted")]
-    taken = {found["node"] for found in tainted if found["reason"] == "SpotInterrupted"}
+    taken = {event["node"] for event in tainted if event["reason"] == "SpotInterrupted"}
     assert taken
-    assert {found["node"] for found in evicted_again(result)} <= taken
+    assert {event["node"] for event in evicted_again(result)} <= taken
 
 
 CHANGED_CLASS: Final = a_class_manifest(tags={"team": "blue"})
@@ -230,6 +230,6 @@ def test_the_nodes_of_a_pool_that_is_deleted_midway_go_and_those_of_another_come
     new = joined_late(result)
     assert new.isdisjoint(going(result))
     assert result.summary["nodesAtEnd"] == len(new)
-    late = [found for found in evicted_again(result) if found["node"] in new]
+    late = [event for event in evicted_again(result) if event["node"] in new]
     assert late == []
     assert timedelta(seconds=second(result, happened(result, "nodeDeleted")[-1])) < timedelta(minutes=20)

@@ -50,9 +50,9 @@ def test_pods_get_nodes_and_nodes_go_with_them(there_and_back: Result) -> None:
 
 def test_recorded_objects_are_what_an_api_server_would_serve(there_and_back: Result) -> None:
     """If this failed, programs that read our record with the official client's strict types would fail."""
-    found = [event.fields["object"] for event in there_and_back.events if "object" in event.fields]
-    types = {kind: getattr(client, f"V1{kind}", None) for kind in {found["kind"] for found in found}}
-    checked = {o["kind"] for o in found if (strict := types[o["kind"]]) and strict.model_validate(o)}
+    recorded = [event.fields["object"] for event in there_and_back.events if "object" in event.fields]
+    types = {kind: getattr(client, f"V1{kind}", None) for kind in {entry["kind"] for entry in recorded}}
+    checked = {o["kind"] for o in recorded if (strict := types[o["kind"]]) and strict.model_validate(o)}
     assert {"Node", "Pod", "Deployment", "ReplicaSet"} <= checked
 
 
@@ -67,9 +67,9 @@ def test_the_record_begins_ends_and_is_in_order(there_and_back: Result) -> None:
 def test_instances_say_whose_they_are(there_and_back: Result) -> None:
     """If this failed, nobody could tell what an instance was launched for."""
     launched = named(there_and_back, "instanceLaunched")
-    assert {found["tags"]["karpenter.sh/nodepool"] for found in launched} == {"default"}
-    assert {found["tags"]["eks:eks-cluster-name"] for found in launched} == {"fleetwright"}
-    claims = [found["nodeClaim"] for found in named(there_and_back, "nodeJoined")]
+    assert {launch["tags"]["karpenter.sh/nodepool"] for launch in launched} == {"default"}
+    assert {launch["tags"]["eks:eks-cluster-name"] for launch in launched} == {"fleetwright"}
+    claims = [event["nodeClaim"] for event in named(there_and_back, "nodeJoined")]
     assert all(claims)
     assert len(set(claims)) == len(claims)
 
@@ -105,7 +105,7 @@ def test_one_seed_is_one_record_byte_for_byte(tmp_path: Path) -> None:
 def test_another_seed_is_another_run(tmp_path: Path, there_and_back: Result) -> None:
     """If this failed, the seed would have no effect."""
     other = play(tmp_path, node_pool(), deployment(10), steps=[SCALE_TO_ZERO], seed=2)
-    ids = [[found["instance"] for found in named(result, "instanceLaunched")] for result in (there_and_back, other)]
+    ids = [[event["instance"] for event in named(result, "instanceLaunched")] for result in (there_and_back, other)]
     assert ids[0] != ids[1]
 
 
@@ -251,9 +251,9 @@ def test_no_secret_is_written_anywhere(tmp_path: Path, written: Written) -> None
     sinks = {"logs", "ledger", "decisions", "kube:create events", "sqs:SendMessageBatch", "dynamodb:UpdateItem"}
     assert sinks <= written.texts.keys()
     to_ec2 = canaries(" ".join(written.texts.pop("ec2:CreateLaunchTemplate")))
-    assert {found.partition("\n")[0] for found in to_ec2} == {"-user-data"}, "EC2 alone gets it"
+    assert {line.partition("\n")[0] for line in to_ec2} == {"-user-data"}, "EC2 alone gets it"
     written.texts.pop("ec2:RunInstances", None)
-    assert {where: found for where, told in written.texts.items() if (found := canaries(" ".join(told)))} == {}
+    assert {where: secrets for where, told in written.texts.items() if (secrets := canaries(" ".join(told)))} == {}
 
 
 @pytest.mark.ci
@@ -262,7 +262,7 @@ def test_no_secret_is_in_what_people_are_asked_to_approve(tmp_path: Path, writte
     run(a_world_of_secrets(tmp_path, mode="approve"), beside=written.listen)
     assert written.texts["sns:Publish"]
     told = {where: " ".join(texts) for where, texts in written.texts.items() if not where.startswith("ec2:")}
-    assert {where: found for where, text in told.items() if (found := canaries(text))} == {}
+    assert {where: secrets for where, text in told.items() if (secrets := canaries(text))} == {}
 
 
 @pytest.mark.ci
@@ -278,4 +278,4 @@ def test_no_secret_is_on_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
     paths = ["/data/decisions", *(f"/data/replay?id={decision}" for decision in first.values())]
     pages = {path: console.reply(path).text for path in paths} | {"report": report.read_text()}
     assert len(pages) > 3
-    assert {path: found for path, text in pages.items() if (found := canaries(text))} == {}
+    assert {path: secrets for path, text in pages.items() if (secrets := canaries(text))} == {}

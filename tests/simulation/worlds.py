@@ -74,26 +74,26 @@ def deployment(replicas: int, name: str = "web", cpu: str = "1") -> dict[str, An
 
 def group(name: str, size: int) -> dict[str, Any]:
     """A Deployment whose pods start together in one zone; each fills a node."""
-    found = deployment(size, name, cpu="12")
+    manifest = deployment(size, name, cpu="12")
     notes = {labels.GROUP: name, labels.GROUP_MINIMUM: str(size), labels.GROUP_TOPOLOGY: labels.ZONE}
-    found["spec"]["template"]["metadata"]["annotations"] = notes
-    return found
+    manifest["spec"]["template"]["metadata"]["annotations"] = notes
+    return manifest
 
 
 def large_nodes() -> dict[str, Any]:
     """A NodePool of one size, on demand: a group's request has one capacity in each zone."""
-    found = node_pool()
-    found["spec"]["template"]["spec"]["requirements"] = [
+    manifest = node_pool()
+    manifest["spec"]["template"]["spec"]["requirements"] = [
         {"key": labels.CAPACITY_TYPE, "operator": "In", "values": [labels.ON_DEMAND]},
         {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["test.large"]},
     ]
-    return found
+    return manifest
 
 
 def write(folder: Path, *objects: dict[str, Any], steps: list[dict[str, Any]], **spec: Any) -> Path:
     """A scenario over these objects, and the usual EC2NodeClass where they bring none."""
     (folder / "catalog.json").write_text(json.dumps(catalogue()))
-    brings_class = any(found["kind"] == "EC2NodeClass" for found in objects)
+    brings_class = any(obj["kind"] == "EC2NodeClass" for obj in objects)
     usual = () if brings_class else (a_class_manifest(),)
     (folder / "objects.yaml").write_text(yaml.safe_dump_all([*usual, *objects]))
     scenario = {
@@ -122,13 +122,17 @@ def play(folder: Path, *objects: dict[str, Any], steps: list[dict[str, Any]] | N
 
 def named(result: Result, event: str) -> list[dict[str, Any]]:
     """The fields of all events of this name."""
-    return [found.fields for found in result.events if found.event == event]
+    return [occurrence.fields for occurrence in result.events if occurrence.event == event]
 
 
 def happened(result: Result, event: str) -> list[Event]:
     """All events of this name; of taints only those that close a node because it goes: nodes that boot carry others."""
-    found = [one for one in result.events if one.event == event]
-    return [one for one in found if event != "nodeTainted" or one.fields["key"] == labels.DISRUPTED_TAINT]
+    occurrences = [occurrence for occurrence in result.events if occurrence.event == event]
+    return [
+        happening
+        for happening in occurrences
+        if event != "nodeTainted" or happening.fields["key"] == labels.DISRUPTED_TAINT
+    ]
 
 
 def assert_lawful(result: Result) -> None:

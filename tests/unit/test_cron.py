@@ -104,3 +104,10 @@ def test_digits_of_other_scripts_are_no_numbers() -> None:
     """Go reads ASCII digits only."""
     with pytest.raises(InvalidInputError, match="is not a number"):
         Schedule.parse("\N{ARABIC-INDIC DIGIT THREE} * * * *")
+
+
+def test_a_schedule_that_never_occurs_can_be_read() -> None:
+    """A CronJob may have one, a budget may not."""
+    assert Schedule.read("0 0 31 2 *").days == (31,)
+    with pytest.raises(InvalidInputError, match="never occurs"):
+        Schedule.parse("0 0 31 2 *")

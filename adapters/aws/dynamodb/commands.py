@@ -142,12 +142,12 @@ class DynamoProposals:
     def answer(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
         """Store a verdict in the partition of its writer, and a note where to look for it, which proves nothing itself."""
         expiry = number(int((proposal.expires_at + KEPT_FOR).timestamp()))
-        said = {
+        attributes = {
             "approved": {"BOOL": verdict.is_approved},
             "at": number(int(verdict.at.timestamp())),
             TABLE.expiry: expiry,
         }
-        self._table.put({**key(self._partition_of(verdict.by), f"{proposal.id}#{proposal.digest}"), **said})
+        self._table.put({**key(self._partition_of(verdict.by), f"{proposal.id}#{proposal.digest}"), **attributes})
         self._table.put({**key(self._notes, f"{proposal.id}#{verdict.by}"), TABLE.expiry: expiry})
 
     def verdict_on(self, proposal: Proposal) -> ProposalVerdict | None:
@@ -337,8 +337,8 @@ class DynamoNominations:
 
     def until(self, now: datetime) -> dict[str, datetime]:
         """Return node or claim name → expiry, for nominations that still hold."""
-        known = readable_row(self._table.get(self._partition, _SORT), _nominated) or {}
-        return {name: moment for name, moment in sorted(known.items()) if moment > now}
+        nominated = readable_row(self._table.get(self._partition, _SORT), _nominated) or {}
+        return {name: moment for name, moment in sorted(nominated.items()) if moment > now}
 
     def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
         """Add these nominations to those that still hold."""

@@ -190,8 +190,8 @@ class DynamoRequestPace:
         except PortError:
             return timedelta(0)
         if wait > LONGEST_WAIT:
-            said = f"{self._operation} is throttled: the next request may be sent in {wait // 1000} s"
-            raise ThrottledError(self._operation, said, wait * MILLISECOND)
+            message = f"{self._operation} is throttled: the next request may be sent in {wait // 1000} s"
+            raise ThrottledError(self._operation, message, wait * MILLISECOND)
         return wait * MILLISECOND
 
     def give_back(self, tokens: int) -> None:
@@ -366,10 +366,10 @@ class DynamoOfferings:
         try, and one refused request every two minutes costs nothing.
         """
         offerings = sorted(set(keys))
-        known = self._known(offerings)
+        refusals = self._known(offerings)
         longest = LONGEST_OF_OFFERINGS if choices is None else bounded_pause(choices, LONGEST_OF_OFFERINGS)
         items = [
-            _refused(sort, known.get(sort), now, longest, self._cluster) for sort in map(_offering_sort, offerings)
+            _refused(sort, refusals.get(sort), now, longest, self._cluster) for sort in map(_offering_sort, offerings)
         ]
         puts: list[Operation] = [("Put", {"Item": item}) for item in items if item is not None]
         for start in range(0, len(puts), TRANSACTION_LIMIT):
@@ -451,14 +451,14 @@ def _refusal(item: Item) -> _Refusal:
     return _Refusal(int(item.get("refusals", number(1))["N"]), until, probing_until, remembered_until, by)
 
 
-def _refused(sort: str, known: _Refusal | None, now: datetime, longest: timedelta, by: str) -> Item | None:
+def _refused(sort: str, earlier: _Refusal | None, now: datetime, longest: timedelta, by: str) -> Item | None:
     """Return the row after one more refusal; None if the offering is avoided already."""
-    known = known if known is not None and known.is_plausible(now) else None
-    if known is not None and known.until > now:
+    earlier = earlier if earlier is not None and earlier.is_plausible(now) else None
+    if earlier is not None and earlier.until > now:
         return None
     refusals = 1
-    if known is not None and known.remembered_until > now:
-        refusals += max(0, known.refusals)
+    if earlier is not None and earlier.remembered_until > now:
+        refusals += max(0, earlier.refusals)
     until = now + min(longest, FIRST_PAUSE * 2 ** min(refusals - 1, 10))
     return {
         **key(PARTITION, sort),

@@ -66,9 +66,9 @@ class DynamoTable:
 
     def leave_out(self, partition: str, problems: Mapping[str, str]) -> None:
         """Replace what is known of a partition's unreadable rows, and log those that are new."""
-        known = self.unreadable.get(partition, {})
+        known_problems = self.unreadable.get(partition, {})
         self.unreadable[partition] = problems
-        for problem in (problem for sort, problem in problems.items() if sort not in known):
+        for problem in (problem for sort, problem in problems.items() if sort not in known_problems):
             logger.error("row cannot be read", extra={"problem": problem})
 
     def named(self, name: str) -> Self:
@@ -391,11 +391,11 @@ class RecordItems(Generic[R]):
         return self._named(requires_all=self._requires_all)
 
     def _named(self, *, requires_all: bool) -> tuple[tuple[str, R], ...]:
-        known = self._read
+        cached_rows = self._read
         read = readable_rows(
             self._table,
             self.partition,
-            lambda item: self._decoded(item, known.get(sort_of(item))),
+            lambda item: self._decoded(item, cached_rows.get(sort_of(item))),
             is_required=lambda _: requires_all,
         )
         self._read = dict(read)
@@ -404,12 +404,12 @@ class RecordItems(Generic[R]):
     def get(self, sort: str) -> R | None:
         """Return one record, None if there is none. Raises UnreadableRowError if its row cannot be read."""
         item = self._table.get(self.partition, sort)
-        known = self._read.pop(sort, None)
+        cached = self._read.pop(sort, None)
         if item is None:
             return None
         if len(self._read) >= READ_AT_MOST:
             self._read = {}
-        read = self._read[sort] = decoded(item, lambda item: self._decoded(item, known))
+        read = self._read[sort] = decoded(item, lambda item: self._decoded(item, cached))
         return read.record
 
     def discard_unreadable(self, sort: str) -> None:
@@ -418,7 +418,7 @@ class RecordItems(Generic[R]):
         if item is None:
             return
         try:
-            decoded(item, lambda item: self._decoded(item, known=None))
+            decoded(item, lambda item: self._decoded(item, cached=None))
         except UnreadableRowError:
             self._table.delete(self.partition, sort, condition=as_read(item))
 
@@ -427,10 +427,10 @@ class RecordItems(Generic[R]):
         body = packed(msgspec.json.encode(record))
         return {**key(self.partition, sort), "version": number(record.version), "body": body}
 
-    def _decoded(self, item: Item, known: _Read[R] | None) -> _Read[R]:
+    def _decoded(self, item: Item, cached: _Read[R] | None) -> _Read[R]:
         """Return the item's record; if the item has not changed since the last read, the cached one."""
-        if known is not None and known.item == item:
-            return known
+        if cached is not None and cached.item == item:
+            return cached
         body: Any = self._decode(unpacked(item["body"]))
         record: R = msgspec.structs.replace(body, version=int(item["version"]["N"]))
         return _Read(item, record)

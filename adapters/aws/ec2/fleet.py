@@ -118,21 +118,21 @@ def failure(
     If another offering may succeed, the caller plans again without the refused ones; otherwise EC2's code decides between a
     later retry and giving up. An answer without errors counts as no capacity (Karpenter).
     """
-    said = "; ".join(dict.fromkeys(describe(error) for error in errors))
+    detail = "; ".join(dict.fromkeys(describe(error) for error in errors))
     if not errors:
-        said = "EC2 launched nothing and returned no error"
-        return InsufficientCapacityError(call, said, [RefusedOffering(key, _SILENCE, said) for key in tried])
+        detail = "EC2 launched nothing and returned no error"
+        return InsufficientCapacityError(call, detail, [RefusedOffering(key, _SILENCE, detail) for key in tried])
     lasting = [error for error in errors if not issubclass(_meaning(error), TransientError)]
     if not lasting:
-        return UnfulfilledError(call, said)
+        return UnfulfilledError(call, detail)
     code, message = str(lasting[0].get("ErrorCode", "")), str(lasting[0].get("ErrorMessage", ""))
-    return refusal(call, said, refused or [RefusedOffering(key, code, message) for key in tried])
+    return refusal(call, detail, refused or [RefusedOffering(key, code, message) for key in tried])
 
 
-def refusal(call: str, said: str, refused: Sequence[RefusedOffering]) -> PortError:
+def refusal(call: str, detail: str, refused: Sequence[RefusedOffering]) -> PortError:
     """Return the error for these refusals: no capacity if other offerings may succeed, else a denial."""
     may_go_elsewhere = any(rule_of(refused_offering.code).remembered in OF_CAPACITY for refused_offering in refused)
-    return (InsufficientCapacityError if may_go_elsewhere else LaunchDeniedError)(call, said, refused)
+    return (InsufficientCapacityError if may_go_elsewhere else LaunchDeniedError)(call, detail, refused)
 
 
 def has_throttled(answer: Mapping[str, Any]) -> bool:
@@ -315,8 +315,8 @@ class FleetLauncher:
         except InvalidInputError as error:
             raise not_rendered(order, error) from error
         if not rendered.offerings:
-            said = "no offered type has an image and a subnet in its zone"
-            raise _not_requested(order, NO_IMAGE_OR_SUBNET, said)
+            message = "no offered type has an image and a subnet in its zone"
+            raise _not_requested(order, NO_IMAGE_OR_SUBNET, message)
         try:
             answer = self._create_fleet(rendered)
             if _is_silent(answer):
@@ -324,10 +324,10 @@ class FleetLauncher:
         except ConflictError as error:
             return self._adopted(order, error)
         except NotFoundError as error:
-            code, _, said = error.detail.partition(": ")
-            raise refusal(error.call, error.detail, _all_refused(rendered, code, said)) from error
+            code, _, message = error.detail.partition(": ")
+            raise refusal(error.call, error.detail, _all_refused(rendered, code, message)) from error
         except DeniedError as error:
-            refused = _all_refused(rendered, error.code, error.said)
+            refused = _all_refused(rendered, error.code, error.message)
             raise refusal(error.call, error.detail, refused) from error
         return self._read(answer, rendered)
 
@@ -384,11 +384,11 @@ class FleetLauncher:
         instances = self._instances.of_claim(order.claim)
         if instances:
             return Launched(instances=instances[: order.count])
-        said = "EC2 launched nothing and returned no error; an earlier request may have launched"
+        detail = "EC2 launched nothing and returned no error; an earlier request may have launched"
         if may_be_unlisted(order.unclear_at, self._clock.now()):
-            raise SilentError(CALL, said)
+            raise SilentError(CALL, detail)
         if not order.is_renewed:
-            raise UnfulfilledError(CALL, said, is_silent=True)
+            raise UnfulfilledError(CALL, detail, is_silent=True)
         return self._read({}, rendered)
 
     def _read(self, answer: JsonObject, rendered: RenderedLaunch) -> Launched:
@@ -416,7 +416,7 @@ class FleetLauncher:
         zones = {offering.zone for offering in rendered.offerings}
         if len(zones) == 1:
             return tuple(msgspec.structs.replace(instance, zone=min(zones)) for instance in instances)
-        listed = {found.instance_id: found for found in self._instances.some([i.instance_id for i in instances])}
+        listed = {i.instance_id: i for i in self._instances.some([i.instance_id for i in instances])}
         if any(instance.instance_id not in listed for instance in instances):
             raise LostReplyError(CALL, "EC2 names no zone of what it launched, and does not list it yet")
         return tuple(
@@ -463,14 +463,14 @@ def not_rendered(order: LaunchOrder, error: InvalidInputError) -> LaunchDeniedEr
     return _not_requested(order, NOT_RENDERED, str(error))
 
 
-def _not_requested(order: LaunchOrder, code: str, said: str) -> LaunchDeniedError:
+def _not_requested(order: LaunchOrder, code: str, message: str) -> LaunchDeniedError:
     """Return a denial of our own, in the form of EC2's: code and message."""
-    return LaunchDeniedError(CALL, f"{code}: {said}", _all_refused(order, code, said))
+    return LaunchDeniedError(CALL, f"{code}: {message}", _all_refused(order, code, message))
 
 
-def _all_refused(asked: LaunchOrder | RenderedLaunch, code: str, said: str) -> tuple[RefusedOffering, ...]:
-    subnets = asked.subnets if isinstance(asked, RenderedLaunch) else {}
-    return tuple(RefusedOffering(o.key, code, said, subnets.get(o.zone, "")) for o in asked.offerings)
+def _all_refused(launch: LaunchOrder | RenderedLaunch, code: str, message: str) -> tuple[RefusedOffering, ...]:
+    subnets = launch.subnets if isinstance(launch, RenderedLaunch) else {}
+    return tuple(RefusedOffering(o.key, code, message, subnets.get(o.zone, "")) for o in launch.offerings)
 
 
 def _is_silent(answer: JsonObject) -> bool:

@@ -394,17 +394,17 @@ class LaunchValidator:
     def _before(self, node_class: EC2NodeClass) -> LaunchValidation | None:
         """Return the later answer of the cache and the annotation."""
         written = read_validation(node_class.metadata.annotations.get(labels.LAUNCH_VALIDATION, ""))
-        readings = [known for known in (written, self._known.get(_key(node_class))) if known is not None]
-        return max(readings, key=lambda known: known.asked_at, default=None)
+        readings = [validation for validation in (written, self._known.get(_key(node_class))) if validation is not None]
+        return max(readings, key=lambda validation: validation.asked_at, default=None)
 
     def _wait_for_profile(self, node_class: EC2NodeClass, denied: _Denied) -> None:
         """Raise TransientError if EC2 may not know the class's newly created profile yet."""
-        call, _, said = denied
-        if not node_class.spec.role or _UNKNOWN_PROFILE not in said:
+        call, _, message = denied
+        if not node_class.spec.role or _UNKNOWN_PROFILE not in message:
             return
         now, profile = self._clock.now(), node_class.status.instance_profile
         if now < self._profile_seen.setdefault(profile, now) + PROFILE_SPREADS:
-            raise TransientError(call, f"{said}; a new profile in IAM is visible within seconds")
+            raise TransientError(call, f"{message}; a new profile in IAM is visible within seconds")
 
     def _launches(
         self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster, node_pools: Sequence[NodePool]
@@ -421,7 +421,7 @@ class LaunchValidator:
         try:
             self._templates.ensure(rendered.templates)
         except DeniedError as error:
-            return error.call, error.code, error.said
+            return error.call, error.code, error.message
         fleet = {name: value for name, value in rendered.request.items() if name != "ClientToken"}
         return self._asked("CreateFleet", rendered, **fleet) or self._asked(
             "RunInstances", rendered, **_one_instance(rendered)
@@ -438,7 +438,7 @@ class LaunchValidator:
             self._templates.forget(rendered.templates)
             raise TransientError(error.call, error.detail) from error
         except DeniedError as error:
-            return (error.call, error.code, error.said) if concerns_the_class(error.code) else None
+            return (error.call, error.code, error.message) if concerns_the_class(error.code) else None
         return None
 
 

@@ -302,18 +302,18 @@ def _model_in(annotation: Any) -> type[ApiModel] | None:
 
 
 def _message(detail: ErrorDetails) -> str:
-    context, given = detail.get("ctx", {}), detail["input"]
+    context, rejected = detail.get("ctx", {}), detail["input"]
     kind = detail["type"]
     if kind == "missing":
         return "is required"
     if kind == "extra_forbidden":
         return "there is no such field"
     if kind == "string_pattern_mismatch":
-        return f"{shown(given)} is not {MEANING[context['pattern']]}"
+        return f"{shown(rejected)} is not {MEANING[context['pattern']]}"
     if kind == "literal_error":
-        return f"{shown(given)} is not one of {context['expected']}"
+        return f"{shown(rejected)} is not one of {context['expected']}"
     if kind in _EXPECTED_TYPES:
-        return f"must be {_EXPECTED_TYPES[kind]}, not {_type_name(given)}"
+        return f"must be {_EXPECTED_TYPES[kind]}, not {_type_name(rejected)}"
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
         return words.format(context[bound])

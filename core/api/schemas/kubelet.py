@@ -441,9 +441,9 @@ def _cel_all(names: Iterable[str], holds: str) -> str:
     )
 
 
-def _cel_same_keys(one: str, other: str) -> str:
+def _cel_same_keys(first: str, second: str) -> str:
     within = "(!has(self.{0}) || self.{0}.all(key, has(self.{1}) && key in self.{1}))"
-    return f"{within.format(one, other)} && {within.format(other, one)}"
+    return f"{within.format(first, second)} && {within.format(second, first)}"
 
 
 def cel_supported(takes_any_field: str, lacks: Mapping[str, str]) -> str:
@@ -460,8 +460,8 @@ def cel_supported(takes_any_field: str, lacks: Mapping[str, str]) -> str:
     )
     none = [f"!has(self.kubelet.{name})" for name in others]
     one_server = "(!has(self.kubelet.clusterDNS) || self.kubelet.clusterDNS.size() <= 1)"
-    known = [f"(!{is_lacking} || !has(self.kubelet.{field}))" for field, is_lacking in lacks.items()]
-    return f"!has(self.kubelet) || {takes_any_field} || ({' && '.join([one_server, *known, *none])})"
+    supported = [f"(!{is_lacking} || !has(self.kubelet.{field}))" for field, is_lacking in lacks.items()]
+    return f"!has(self.kubelet) || {takes_any_field} || ({' && '.join([one_server, *supported, *none])})"
 
 
 class KubeletConfiguration(KubeletFields):

@@ -127,14 +127,14 @@ def _known_values(broken: Callable[..., list[Location]], *, least: str) -> tuple
 
 
 def _known_values_of(key: str, broken: Callable[[JsonObject], list[Location]], *, least: str) -> Rule:
-    known = list(_KNOWN_VALUES[key])
+    known_values = list(_KNOWN_VALUES[key])
     spellings = [key, *(alias for alias, meant in labels.ALIASES.items() if meant == key)]
     return Rule(
         ("key", "operator", "values", "minValues"),
         broken,
-        f"too few of them exist: {key} has the values {', '.join(known)}",
+        f"too few of them exist: {key} has the values {', '.join(known_values)}",
         f"!(self.key in {spellings}) || self.operator != 'In' || !has(self.values) || self.values.size() == 0"
-        f" || self.values.filter(value, value in {known}).size() >= {least}",
+        f" || self.values.filter(value, value in {known_values}).size() >= {least}",
     )
 
 

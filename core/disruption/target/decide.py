@@ -161,13 +161,13 @@ def _drained_at(state: StateNode, snapshot: Snapshot) -> datetime | None:
 
 def stored(
     fleet: TargetFleet,
-    found: FoundTarget,
+    chosen: FoundTarget,
     claims: tuple[PlannedClaim, ...],
     snapshot: Snapshot,
     before: StoredTarget | None,
 ) -> StoredTarget:
     """Return a target in its stored form; `before` is the one that it continues."""
-    realization = found.realization
+    realization = chosen.realization
     kinds, pods = PodKinds(), {pod.key: pod for pods in fleet.rows.pods for pod in pods}
     kind_of = {key: kinds.of(pods[key]) for key in realization.results.displaced if key in pods}
     slots: dict[tuple[str, str], int] = {}
@@ -176,7 +176,7 @@ def stored(
             place = (kind_of[binding.pod], binding.node)
             slots[place] = slots.get(place, 0) + 1
     drains = [
-        StoredDrain(candidate.name, int(fleet.prices[node]), round(float(found.worth[node])))
+        StoredDrain(candidate.name, int(fleet.prices[node]), round(float(chosen.worth[node])))
         for node, candidate in enumerate(fleet.candidates)
         if not realization.keeps[node]
     ]
@@ -424,32 +424,34 @@ class TargetDecision:
         return landed(commands, self._pass.snapshot, later, prices)
 
     def _target(
-        self, fleet: TargetFleet, search: TargetSearch, found: FoundTarget, before: StoredTarget | None = None
+        self, fleet: TargetFleet, search: TargetSearch, chosen: FoundTarget, before: StoredTarget | None = None
     ) -> Target | None:
         """Return the choice as a complete target, None if all nodes stay; `before` is the target that it continues."""
-        realization = found.realization
+        realization = chosen.realization
         for _ in range(CHANGES_MAX):
             if realization.keeps.all():
                 return None
             staying, claims = self._staying(fleet, realization)
             if staying is None:
                 named = self._pass.names.named_apart(claims)
-                self.kept = stored(fleet, replace(found, realization=realization), named, self._pass.snapshot, before)
-                return Target(fleet, realization, named, found.worth)
+                self.kept = stored(fleet, replace(chosen, realization=realization), named, self._pass.snapshot, before)
+                return Target(fleet, realization, named, chosen.worth)
             portion = self._budget.portion(CHANGE_SHARE)
-            realization = search.realizations.of(realization.keeps | staying, found.slots, portion)
+            realization = search.realizations.of(realization.keeps | staying, chosen.slots, portion)
             self._budget.steps += portion.steps
         return None
 
-    def _staying(self, fleet: TargetFleet, found: Realization) -> tuple[Bools | None, tuple[PlannedClaim, ...]]:
+    def _staying(self, fleet: TargetFleet, realization: Realization) -> tuple[Bools | None, tuple[PlannedClaim, ...]]:
         """Return [node], which further nodes have to stay (None for none), and the new nodes narrowed to what may launch."""
-        by_choice = ~found.keeps & ~fleet.must_go
+        by_choice = ~realization.keeps & ~fleet.must_go
         price = int(fleet.prices[by_choice].sum())
         going = [c for c, goes in zip(fleet.candidates, by_choice, strict=True) if goes]
-        drifted = [c for c, goes in zip(fleet.candidates, ~found.keeps & fleet.must_go, strict=True) if goes]
-        claims = narrowed_claims(found.claims, None if drifted else price, _least_prices(going), self._pass.snapshot)
+        drifted = [c for c, goes in zip(fleet.candidates, ~realization.keeps & fleet.must_go, strict=True) if goes]
+        claims = narrowed_claims(
+            realization.claims, None if drifted else price, _least_prices(going), self._pass.snapshot
+        )
         if claims is None:
-            return (by_choice if by_choice.any() else ~found.keeps), ()
+            return (by_choice if by_choice.any() else ~realization.keeps), ()
         spent = _price_without(drifted, claims)
         if by_choice.any() and (price - spent) * WORTHWHILE < price:
             return by_choice, ()

@@ -12,7 +12,7 @@ equal nodes. Among more than a hundred nodes kube-scheduler scores a part, in an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import log
 from typing import Final, NamedTuple
@@ -234,12 +234,12 @@ class _Prediction:
         self._commands = commands
         new = [claim for command in commands for claim in command.replacements]
         started = [joined(claim, snapshot) for claim in new]
-        whole = msgspec.structs.replace(
+        after_launches = msgspec.structs.replace(
             snapshot,
             nodes=(*snapshot.nodes, *(node for _, node in started)),
             node_claims=(*snapshot.node_claims, *(claim for claim, _ in started)),
         )
-        self._context = context = SchedulingContext(whole)
+        self._context = context = SchedulingContext(after_launches)
         positions = context.positions
         self._moving = {move.pod: move.to for command in commands for move in command.moves}
         self._meant = {pod: positions.get(node) for pod, node in self._moving.items()}
@@ -257,7 +257,8 @@ class _Prediction:
         self._is_hidden: Bools = np.array([not n.state.is_initialized for n in context.existing_nodes], dtype=bool)
         self._is_hidden[[positions[claim.name] for claim in new]] = True  # until their commands have their turns
         self._open: dict[tuple[int, int, bool], Bools] = {}
-        self._new = frozenset(positions[claim.name] for claim in new)
+        self._undecided = {positions[claim.name]: _undecided_keys(claim, snapshot) for claim in new}
+        self._new = frozenset(self._undecided)
         self.is_vain = sum(map(len, self._pods.values())) * len(context.existing_nodes) > PAIRS_MAX
 
     @cached_property
@@ -332,9 +333,11 @@ class _Prediction:
         """Return [node], whether it passes all filters."""
         fits: Bools = np.zeros(len(self._is_hidden), dtype=bool)
         closed = self._is_hidden.copy()
-        if not _is_for_any_node(group):
-            # What a new node will be is known only as far as its own pods need it.
-            closed[[position for position in self._new if position != self._meant.get(pod.key)]] = True
+        # What a new node will be is known as far as its own pods need it, and as far as all that may be launched is alike.
+        keys = _keys(group)
+        for new, undecided in self._undecided.items():
+            if new != self._meant.get(pod.key) and not (group.is_plain and keys.isdisjoint(undecided)):
+                closed[new] = True
         requests = np.array(group.requests, dtype=np.int64)
         is_requested = requests > 0
         has_room = (self._free[:, is_requested] >= requests[is_requested]).all(axis=1) & ~closed
@@ -363,11 +366,35 @@ class _Prediction:
         self._scores.add(successor(pod), position)
 
 
-def _is_for_any_node(group: PodGroup) -> bool:
-    """Whether the pods need nothing of a node but room."""
+def _undecided_keys(claim: PlannedClaim, snapshot: Snapshot) -> frozenset[str]:
+    """Return the labels whose values depend on what is launched for a claim."""
+    pairs = ReplacementOptions.of(claim, snapshot).types
+    of_types = [{**instance_type.labels, labels.INSTANCE_TYPE: (instance_type.name,)} for instance_type, _ in pairs]
+    of_offerings = [
+        {labels.ZONE: (o.zone,), labels.CAPACITY_TYPE: (o.capacity_type,)}
+        | {key: (value,) for key, value in o.reservation_labels().items()}
+        for _, offerings in pairs
+        for o in offerings
+    ]
+    several = (r.key for r in claim.requirements if not r.is_finite or len(r.values) != 1)
+    return frozenset((*_varying(of_types), *_varying(of_offerings), *several))
+
+
+def _varying(choices: Sequence[Mapping[str, tuple[str, ...]]]) -> Iterator[str]:
+    """Yield the labels that do not have the same single value in all choices."""
+    for key in frozenset().union(*choices):
+        values = [choice.get(key, ()) for choice in choices]
+        if len(values[0]) != 1 or any(value != values[0] for value in values):
+            yield key
+
+
+def _keys(group: PodGroup) -> frozenset[str]:
+    """Return the labels of a node that decide whether it takes the pods; volumes may ask for a zone."""
     spec = group.signature.spec
-    has_rules = any(step.zone_rules for step in group.steps)
-    return group.is_plain and not (has_rules or spec.node_selector or spec.required_terms or spec.volumes)
+    terms = (*spec.node_selector, *(r for term in spec.required_terms for r in term.requirements))
+    rules = (rule for step in group.steps for rule in step.zone_rules)
+    of_volumes = (labels.ZONE,) if spec.volumes else ()
+    return frozenset((*(r.key for r in terms), *(rule.key for rule in rules), *of_volumes))
 
 
 # Scores of nodes for one pod.

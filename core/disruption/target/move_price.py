@@ -76,16 +76,16 @@ class MovePrices:
     def of(self, candidate: Candidate) -> int:
         """Return the price of moving all pods of the candidate, in nano-dollars per hour."""
         share = SHARES[moves_setting(candidate.pool, self._options)]
-        each = self.mean * share // _PER_MILLE
+        per_pod = self.mean * share // _PER_MILLE
         if self._options.move_price is not None:
-            each = self._options.move_price
+            per_pod = self._options.move_price
         if candidate.name in self._expiring:
-            each = 0
+            per_pod = 0
         # Moving a pod again soon after a move is expensive regardless of the setting.
-        recent = max(each, self.mean * SHARES[BALANCED_MOVES] // _PER_MILLE)
+        recent = max(per_pod, self.mean * SHARES[BALANCED_MOVES] // _PER_MILLE)
         gates = self._options.feature_gates
         units = ((max(0, eviction_cost(pod, gates)), self._dwell(pod)) for pod in candidate.pods)
-        return sum((each + recent * dwell // _PER_MILLE) * unit // UNIT for unit, dwell in units)
+        return sum((per_pod + recent * dwell // _PER_MILLE) * unit // UNIT for unit, dwell in units)
 
     def _dwell(self, pod: Pod) -> int:
         """Return the surcharge on the move of a recently moved pod, in thousandths."""
@@ -97,8 +97,8 @@ class MovePrices:
         halvings, rest = divmod(self._now - pod.started_at, DWELL_HALF_LIFE)
         if halvings >= _DWELL_HALVINGS_MAX:
             return 0
-        whole = DWELL_FACTOR * _PER_MILLE >> halvings
-        return whole - whole // 2 * (rest // timedelta(seconds=1)) // (DWELL_HALF_LIFE // timedelta(seconds=1))
+        surcharge = DWELL_FACTOR * _PER_MILLE >> halvings
+        return surcharge - surcharge // 2 * (rest // timedelta(seconds=1)) // (DWELL_HALF_LIFE // timedelta(seconds=1))
 
 
 def _units(pods: Iterable[Pod], gates: FeatureGates) -> int:

@@ -208,7 +208,7 @@ class Realizations:
 
     def _released(
         self,
-        found: Realization,
+        best: Realization,
         drained: DrainedFleet[SchedulingResults],
         planned: PlannedSlots | None,
         budget: SearchBudget | None,
@@ -220,20 +220,20 @@ class Realizations:
         (docs/engineering/handbook/fleet-target.md).
         """
         problem, failures = self._fleet.rows.problem, 0
-        may_go = found.keeps & problem.is_spot & ~self._fleet.must_go
+        may_go = best.keeps & problem.is_spot & ~self._fleet.must_go
         by_price = np.argsort(-np.where(may_go, problem.prices, -1), kind="stable")
         for node in by_price[: min(releases, int(may_go.sum()))]:
             if failures >= RELEASE_FAILURES_MAX or (budget is not None and budget.is_spent):
                 break
-            keeps = found.keeps.copy()
+            keeps = best.keeps.copy()
             keeps[node] = False
             tried = self._drained(keeps, planned)
             without = self._realization(keeps, tried.results)
-            if without.goal < found.goal and not self._missing(without)[0].any():
-                found, drained, failures = without, tried, 0
+            if without.goal < best.goal and not self._missing(without)[0].any():
+                best, drained, failures = without, tried, 0
             else:
                 failures += 1
-        return found, drained
+        return best, drained
 
     def _drained(self, keeps: Bools, planned: PlannedSlots | None) -> DrainedFleet[SchedulingResults]:
         """Return the scheduler's result for one choice."""
@@ -250,18 +250,18 @@ class Realizations:
 
     def _packed(
         self,
-        found: Realization,
+        realization: Realization,
         drained: DrainedFleet[SchedulingResults],
         planned: PlannedSlots | None,
         budget: SearchBudget | None,
     ) -> Realization:
         """Return the result with the intended new nodes, or else with new nodes packed within the budget."""
         # The room of capacity buffers stays on the nodes that the scheduler enlarged for it.
-        if not found.claims or self._fleet.has_buffers:
-            return found
+        if not realization.claims or self._fleet.has_buffers:
+            return realization
         if planned is not None and planned.new_nodes:
-            return self._realization(found.keeps, drained.regrouped(planned.new_nodes, PodKinds().of))
-        return found if budget is None else self._realization(found.keeps, drained.packed(budget))
+            return self._realization(realization.keeps, drained.regrouped(planned.new_nodes, PodKinds().of))
+        return realization if budget is None else self._realization(realization.keeps, drained.packed(budget))
 
     def _realization(self, keeps: Bools, results: SchedulingResults) -> Realization:
         fleet, goes = self._fleet, ~keeps
@@ -281,16 +281,18 @@ class Realizations:
             displaces=others > fleet.waiting_price,
         )
 
-    def _missing(self, found: Realization) -> tuple[Ints, Bools]:
+    def _missing(self, realization: Realization) -> tuple[Ints, Bools]:
         """Return [item], pods without a valid place, and [node], whether keeping the node would help."""
         fleet, rows = self._fleet, self._fleet.rows
         loads = rows.problem.loads
-        unschedulable = [pod for pod in found.results.plan.unschedulable if pod.pod not in fleet.waiting]
-        unplaced, drained = self._rows_of(pod.pod for pod in unschedulable), ~found.keeps
+        unschedulable = [pod for pod in realization.results.plan.unschedulable if pod.pod not in fleet.waiting]
+        unplaced, drained = self._rows_of(pod.pod for pod in unschedulable), ~realization.keeps
         self.unplaced_items.update(np.flatnonzero(unplaced).tolist())
         if unplaced.any() or not self._is_gated:
             return unplaced, drained
-        on_new = self._rows_of(key for claim in found.claims if "spot" in claim.capacity_types for key in claim.pods)
+        on_new = self._rows_of(
+            key for claim in realization.claims if "spot" in claim.capacity_types for key in claim.pods
+        )
         is_spot = rows.problem.is_spot
         from_on_demand = loads[drained & ~is_spot].sum(axis=0)
         return np.maximum(on_new - from_on_demand, 0), drained & is_spot
@@ -321,37 +323,39 @@ class SlotAssignment:
     """
 
     def __init__(
-        self, fleet: TargetFleet, found: Realization, claims: Sequence[PlannedClaim], *, is_gated: bool
+        self, fleet: TargetFleet, realization: Realization, claims: Sequence[PlannedClaim], *, is_gated: bool
     ) -> None:
         """Read the slots from the scheduler's answer.
 
         Args:
             fleet: The candidates.
-            found: The answer.
+            realization: The answer.
             claims: Its new nodes under their final names, in the same order.
             is_gated: Whether pods of spot nodes must not take slots on new spot nodes.
         """
         self.claims = tuple(claims)
         self.launched: set[int] = set()
-        self._wide = found.claims
+        self._wide = realization.claims
         self._fleet = fleet
         self._is_gated = is_gated
         self._snapshot = fleet.planner.context.snapshot
         self._row_of = fleet.rows.row_of_pod
-        displaced = set(found.results.displaced)
+        displaced = set(realization.results.displaced)
         existing = fleet.planner.context.existing_nodes
         changed = self._changed_nodes = {node.name for node in existing if node.takes_no_moves}
         self._rooms: dict[int, deque[str]] = {}
         self._rooms_of_changed: dict[int, deque[str]] = {}
-        for binding in found.results.plan.bindings:
+        for binding in realization.results.plan.bindings:
             if binding.pod in displaced:
                 rooms = self._rooms_of_changed if binding.node in changed else self._rooms
                 rooms.setdefault(self._row_of[binding.pod], deque()).append(binding.node)
         self._spot_left: Counter[int] = Counter()
-        for node, stays in enumerate(found.keeps):
+        for node, stays in enumerate(realization.keeps):
             if is_gated and not stays and fleet.rows.problem.is_spot[node]:
                 self._spot_left.update(self._row_of[pod.key] for pod in fleet.rows.pods[node])
-        self._on_new = [Counter(self._row_of[key] for key in claim.pods if key in displaced) for claim in found.claims]
+        self._on_new = [
+            Counter(self._row_of[key] for key in claim.pods if key in displaced) for claim in realization.claims
+        ]
 
     def take(self, node: int, wanted: Counter[int]) -> list[Move] | None:
         """Take final slots for all pods of a node, launching new nodes if needed; None, taking none, if there are too few.
@@ -363,7 +367,7 @@ class SlotAssignment:
         moves: list[Move] = []
         taken: _Taken = []
         launching: set[int] = set()
-        for pod in sorted(self._fleet.rows.pods[node], key=lambda one: one.key):
+        for pod in sorted(self._fleet.rows.pods[node], key=lambda pod: pod.key):
             row = self._row_of[pod.key]
             place = self._existing(row, node, taken) or self._new(row, node, wanted, launching, taken)
             if place is None:

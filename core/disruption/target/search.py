@@ -225,16 +225,16 @@ class TargetSearch:
         best: Realization,
         choice: Bools,
         planned: PlannedSlots,
-        asked: set[bytes],
+        tried: set[bytes],
         drains_max: dict[str, int] | None,
         portion: SearchBudget | None = None,
     ) -> Realization:
         """Return the better of the best so far and one more choice."""
-        if choice.tobytes() in asked or not self._is_within(choice, drains_max):
+        if choice.tobytes() in tried or not self._is_within(choice, drains_max):
             return best
-        asked.add(choice.tobytes())
+        tried.add(choice.tobytes())
         realization = self.realizations.of(choice, planned, portion)
-        asked.add(realization.keeps.tobytes())
+        tried.add(realization.keeps.tobytes())
         return min(best, realization, key=_goal)
 
     def _starts(self, keeps: Bools, *, is_small: bool) -> Iterator[Bools]:
@@ -252,8 +252,8 @@ class TargetSearch:
         return drains_max is None or all(going.count(name) <= drains_max.get(name, len(keeps)) for name in set(going))
 
 
-def _goal(found: Realization) -> tuple[int, bool, int, int]:
-    return found.goal
+def _goal(realization: Realization) -> tuple[int, bool, int, int]:
+    return realization.goal
 
 
 def _is_far(best: Realization, solved: FleetTarget) -> bool:
@@ -302,7 +302,7 @@ def waits_for_budgets(fleet: TargetFleet, keeps: Bools, disruption_pass: Disrupt
     return waiting
 
 
-def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left: TargetWaveResult) -> None:
+def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, wave: TargetWaveResult) -> None:
     """Record for every candidate why it stays, as if none went; candidates that do go lose their refusal later.
 
     A node that the target drains is refused as "later wave" only if an earlier wave is to come. Otherwise its own objection is
@@ -310,19 +310,19 @@ def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left:
     """
     fleet = search.fleet
     for node, candidate in enumerate(fleet.candidates):
-        if left.keeps is None or left.keeps[node]:
-            why = left.objections.get(candidate.name) or _why(fleet, search, node, candidate)
+        if wave.keeps is None or wave.keeps[node]:
+            why = wave.objections.get(candidate.name) or _why(fleet, search, node, candidate)
             disruption_pass.refuse(candidate, why)
             continue
-        known = disruption_pass.refusals.get(candidate.name)
-        if known is None or known.reason not in (NodeReason.EVICTION_RATE, NodeReason.SHRINKING):
-            _refuse_for_now(disruption_pass, candidate, left, node)
+        refusal = disruption_pass.refusals.get(candidate.name)
+        if refusal is None or refusal.reason not in (NodeReason.EVICTION_RATE, NodeReason.SHRINKING):
+            _refuse_for_now(disruption_pass, candidate, wave, node)
 
 
-def _refuse_for_now(disruption_pass: DisruptionPass, candidate: Candidate, left: TargetWaveResult, node: int) -> None:
-    savings = 0 if left.worth is None else max(0, int(left.worth[node]))
-    objection = left.objections.get(candidate.name)
-    if objection is not None and not left.goes_on:
+def _refuse_for_now(disruption_pass: DisruptionPass, candidate: Candidate, wave: TargetWaveResult, node: int) -> None:
+    savings = 0 if wave.worth is None else max(0, int(wave.worth[node]))
+    objection = wave.objections.get(candidate.name)
+    if objection is not None and not wave.goes_on:
         disruption_pass.refuse(candidate, objection, savings)
     else:
         disruption_pass.refuse(candidate, GoesLater(candidate.name, objection), savings)

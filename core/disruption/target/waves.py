@@ -67,11 +67,11 @@ def approved_commands(
     a pod without a place.
     """
     totals = disruption_pass.totals
-    known = {candidate.name: candidate for candidate in disruption_pass.survey.candidates} if totals else {}
+    candidates = {candidate.name: candidate for candidate in disruption_pass.survey.candidates} if totals else {}
 
     def objection(command: Command) -> Refusal | None:
         by_choice = command.reason == TerminationReason.UNDERUTILIZED
-        return _unbalanced([known[name] for name in command.nodes], command.savings, totals) if by_choice else None
+        return _unbalanced([candidates[name] for name in command.nodes], command.savings, totals) if by_choice else None
 
     return _without_denied(commands, objection) if totals else (list(commands), {})
 
@@ -98,8 +98,8 @@ def _without_denied(
 
 def _objection(command: Command, fresh: DisruptionPass, worthwhile: int, filled: Collection[str]) -> Refusal | None:
     """Return why a command is denied. `filled`: the nodes that drift launches in this wave and moves pods to."""
-    known = {candidate.name: candidate for candidate in fresh.survey.candidates}
-    going = [known[name] for name in command.nodes if name in known]
+    candidates = {candidate.name: candidate for candidate in fresh.survey.candidates}
+    going = [candidates[name] for name in command.nodes if name in candidates]
     if len(going) < len(command.nodes):
         return NO_SAVING
     by_choice = command.reason == TerminationReason.UNDERUTILIZED
@@ -295,7 +295,7 @@ class WavePlanner:
         self,
         disruption_pass: DisruptionPass,
         fleet: TargetFleet,
-        found: Realization,
+        realization: Realization,
         slots: SlotAssignment,
         worth: Floats,
     ) -> None:
@@ -304,7 +304,7 @@ class WavePlanner:
         Args:
             disruption_pass: The budgets and the commands decided so far.
             fleet: The candidates.
-            found: Where the drained pods go.
+            realization: Where the drained pods go.
             slots: The slots for these pods.
             worth: [node], its price less the cost of its pods elsewhere, in nano-dollars per hour.
         """
@@ -313,7 +313,7 @@ class WavePlanner:
         self._budgets = WaveBudgets(disruption_pass)
         self._pass_budgets = disruption_pass.budgets
         self.objections: dict[str, Refusal] = {}
-        self._left = [node for node, stays in enumerate(found.keeps) if not stays]
+        self._left = [node for node, stays in enumerate(realization.keeps) if not stays]
         self._worth = worth
         self._needs = [Counter(fleet.rows.row_of_pod[pod.key] for pod in pods) for pods in fleet.rows.pods]
 

@@ -64,11 +64,11 @@ def explained(message: str) -> tuple[str, str]:
         return "is required", ".".join(part for part in (path, absent["field"]) if part)
     types = _TYPES.match(problem)
     if types is not None:
-        given = types["given"] or ""
+        actual = types["given"] or ""
         wanted = _words(types["wanted"])
-        if given == "float" and "a number" in wanted:
+        if actual == "float" and "a number" in wanted:
             return prefix + f"must be {wanted.replace('a number', 'a whole number')}", path
-        problem = f"must be {wanted}" + (f", not {_words(given)}" if given else "")
+        problem = f"must be {wanted}" + (f", not {_words(actual)}" if actual else "")
     return prefix + problem, path
 
 
@@ -86,8 +86,8 @@ def located(path: str, problem: str, obj: object) -> str:
     node = obj
     for name, index in _STEP.findall(place):
         node = node[int(index)] if index and isinstance(node, list) else _mapping(node).get(name)
-    given = problem.rpartition(", not ")[2]
-    entry = next((key for key, value in _mapping(node).items() if _TYPE_NAMES.get(type(value)) == given), "*")
+    actual = problem.rpartition(", not ")[2]
+    entry = next((key for key, value in _mapping(node).items() if _TYPE_NAMES.get(type(value)) == actual), "*")
     return f"{place}.{entry}" if _PLAIN_KEY.match(entry) or entry == "*" else f"{place}[{entry}]"
 
 

@@ -107,9 +107,9 @@ class SharedValues:
     def of(self, value: T) -> T:
         """Return the first value seen with the same content."""
         key = (type(value), _canonical(value))
-        known: T | None = self._known.get(key)
-        if known is not None:
-            return known
+        first_seen: T | None = self._known.get(key)
+        if first_seen is not None:
+            return first_seen
         size = len(key[1])
         if len(self._known) >= SHARED_MAX or self.held + size > SHARED_BYTES_MAX:
             self._known.clear()
@@ -296,8 +296,8 @@ def without_parts(pod: WirePod, excess: str) -> WirePod:
     requests: dict[str, int] = {}
     for container in (*spec.containers, *spec.init_containers):
         with suppress(InvalidInputError):
-            given = {name: container.resources.requests.get(name, 0) for name in _KEPT_RESOURCES}
-            requests = quantity.add(requests, quantity.parse_resources(given, field="spec.containers"))
+            stated = {name: container.resources.requests.get(name, 0) for name in _KEPT_RESOURCES}
+            requests = quantity.add(requests, quantity.parse_resources(stated, field="spec.containers"))
     room: Quantities = {
         name: f"{amount}m" if name == quantity.CPU else str(amount) for name, amount in requests.items()
     }
@@ -318,13 +318,15 @@ def without_parts(pod: WirePod, excess: str) -> WirePod:
         creation_timestamp=metadata.creation_timestamp,
         deletion_timestamp=metadata.deletion_timestamp,
     )
-    known = {condition.type: condition for condition in pod.status.conditions}
-    conditions = (known[name] for name in _CONDITIONS_READ if name in known)
+    by_type = {condition.type: condition for condition in pod.status.conditions}
+    conditions = (by_type[name] for name in _CONDITIONS_READ if name in by_type)
     pod.status = PodStatus(
         phase=pod.status.phase,
         conditions=tuple(
-            WireCondition(found.type, found.status, found.reason[:_REASON_MAX], "", found.last_transition_time)
-            for found in conditions
+            WireCondition(
+                condition.type, condition.status, condition.reason[:_REASON_MAX], "", condition.last_transition_time
+            )
+            for condition in conditions
         ),
     )
     return pod

@@ -87,18 +87,18 @@ def refused_version(obj: JsonObject) -> str:
     if resource_read(group, kind) in GROUP_KINDS:  # their versions come and go, and what is read of them stays
         return ""
     read = read_versions(kind)
-    given = f"{group}/{version}" if group else version
+    api_version = f"{group}/{version}" if group else version
     if not read and kind and is_ours(obj):
-        return f"{given} has no kind {kind}"
+        return f"{api_version} has no kind {kind}"
     if meant := _misspelt(group, kind):
-        return f"{given} has no kind {kind} (did you mean {meant}?)"
+        return f"{api_version} has no kind {kind} (did you mean {meant}?)"
     if read and group not in _GROUPS and _near(group, (_group_of(read[0]),)):
         return f"there is no API group {group} (did you mean {read[0]}?)"
-    if not read or given in read or group not in _GROUPS:
+    if not read or api_version in read or group not in _GROUPS:
         return ""
     if kind in _CURRENT and _is_prerelease(group, version, _CURRENT[kind][0]):
         return ""
-    problem = f"{given} has no {kind}" if given else "is missing"
+    problem = f"{api_version} has no {kind}" if api_version else "is missing"
     return f"{problem}; allowed: {', '.join(read)}"
 
 
@@ -116,8 +116,8 @@ def _misspelt(group: str, kind: str) -> str:
     return next((written for written in kinds if written.lower() == kind.lower()), "") or _near(kind, kinds)
 
 
-def _near(word: str, known: tuple[str, ...]) -> str:
-    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=_ALIKE)), "")
+def _near(word: str, words: tuple[str, ...]) -> str:
+    return next(iter(difflib.get_close_matches(word, words, n=1, cutoff=_ALIKE)), "")
 
 
 def _group_of(api_version: str) -> str:

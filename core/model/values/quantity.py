@@ -184,10 +184,10 @@ def add(*vectors: Resources) -> dict[str, int]:
     return total
 
 
-def subtract(left: Resources, right: Resources) -> dict[str, int]:
-    """Return `left - right`, which may be negative."""
-    result = dict(left)
-    for name, amount in right.items():
+def subtract(minuend: Resources, subtrahend: Resources) -> dict[str, int]:
+    """Return `minuend - subtrahend`, which may be negative."""
+    result = dict(minuend)
+    for name, amount in subtrahend.items():
         result[name] = result.get(name, 0) - amount
     return result
 

@@ -188,6 +188,6 @@ def quota_of(instance_type: str) -> VcpuQuota:
 
 def sharing(quotas: Iterable[VcpuQuota], capacity_types: Iterable[str]) -> tuple[VcpuQuota, ...]:
     """Return these groups and all others that share a quota code with one of them in one of the capacity types."""
-    given, kinds = tuple(quotas), tuple(capacity_types)
-    codes = {quota.code(kind) for quota in given for kind in kinds} - {""}
-    return tuple(limit for limit in QUOTAS if limit in given or any(limit.code(kind) in codes for kind in kinds))
+    groups, kinds = tuple(quotas), tuple(capacity_types)
+    codes = {quota.code(kind) for quota in groups for kind in kinds} - {""}
+    return tuple(limit for limit in QUOTAS if limit in groups or any(limit.code(kind) in codes for kind in kinds))

@@ -199,28 +199,28 @@ class Requirements(Mapping[str, Requirement]):
         """Return all but these keys."""
         return Requirements(r for k, r in self._by_key.items() if k not in keys)
 
-    def conflict(self, asked: Requirements) -> str | None:
+    def conflict(self, required: Requirements) -> str | None:
         """Return the first key on which the two share no value, or None. Keys that only one side names do not conflict."""
-        for key, theirs in asked._by_key.items():
+        for key, theirs in required._by_key.items():
             ours = self._by_key.get(key)
             if ours is not None and ours.contradicts(theirs):
                 return key
         return None
 
-    def incompatibility(self, asked: Requirements, *, allow_undefined: frozenset[str] = frozenset()) -> str | None:
+    def incompatibility(self, required: Requirements, *, allow_undefined: frozenset[str] = frozenset()) -> str | None:
         """Return the first key for which these do not offer what is required, or None.
 
         A key that is required but not offered is a mismatch, unless it is in `allow_undefined` or the requirement tolerates its
         absence (NotIn, DoesNotExist).
         """
-        for key, theirs in asked._by_key.items():
+        for key, theirs in required._by_key.items():
             if key not in self._by_key and key not in allow_undefined and not theirs.tolerates_absence:
                 return key
-        return self.conflict(asked)
+        return self.conflict(required)
 
-    def compatible(self, asked: Requirements, *, allow_undefined: frozenset[str] = frozenset()) -> bool:
+    def compatible(self, required: Requirements, *, allow_undefined: frozenset[str] = frozenset()) -> bool:
         """Whether `incompatibility` finds nothing."""
-        return self.incompatibility(asked, allow_undefined=allow_undefined) is None
+        return self.incompatibility(required, allow_undefined=allow_undefined) is None
 
 
 def contradiction(parts: Iterable[Requirement]) -> str | None:
@@ -255,12 +255,12 @@ def _within(value: str, gte: int | None, lte: int | None) -> bool:
     return (gte is None or number >= gte) and (lte is None or number <= lte)
 
 
-def _highest(left: int | None, right: int | None) -> int | None:
-    return right if left is None else left if right is None else max(left, right)
+def _highest(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first if second is None else max(first, second)
 
 
-def _lowest(left: int | None, right: int | None) -> int | None:
-    return right if left is None else left if right is None else min(left, right)
+def _lowest(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first if second is None else min(first, second)
 
 
 # Labels of nodes and claims as requirements, computed once for each object.

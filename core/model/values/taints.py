@@ -117,7 +117,7 @@ READINESS_PREFIX: Final = "readiness.k8s.io/"
 
 def is_ephemeral(taint: Taint) -> bool:
     """Whether the taint only marks a node as not yet ready."""
-    return taint.key.startswith(READINESS_PREFIX) or any(taint.matches(known) for known in KNOWN_EPHEMERAL)
+    return taint.key.startswith(READINESS_PREFIX) or any(taint.matches(ephemeral) for ephemeral in KNOWN_EPHEMERAL)
 
 
 def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:

@@ -80,9 +80,9 @@ class RemainingCaps:
     def shares(self, claim: InFlightClaim) -> dict[str, int]:
         """Return cap → the share that it counts of a claim of the plan; caps that count nothing are left out."""
         pods, counting = claim.pods, claim.template.pool.caps
-        whole = _requests(pods)
+        total = _requests(pods)
         parts = {cap.name: [pod for pod in pods if cap.selects(pod.namespace, pod.labels)] for cap in counting}
-        return {name: share_of(_requests(part), whole) for name, part in parts.items() if part}
+        return {name: share_of(_requests(part), total) for name, part in parts.items() if part}
 
     def exceeded_by(self, claims: Sequence[InFlightClaim]) -> list[Cap]:
         """Restrict the claims of a plan so that they exceed no cap together; else return the caps that they exceed."""
@@ -179,8 +179,8 @@ class RemainingCaps:
         return held
 
 
-def without_fallback(claims: Iterable[InFlightClaim], known: AbstractSet[str]) -> dict[str, str]:
-    """Return key of a pod → the cap by which its node must not be bought on demand; `known` pods are left out.
+def without_fallback(claims: Iterable[InFlightClaim], excluded: AbstractSet[str]) -> dict[str, str]:
+    """Return key of a pod → the cap by which its node must not be bought on demand; `excluded` pods are left out.
 
     Concerned are nodes that may be spot ones: what runs on demand only is no fallback. Pods that still have a node are left
     out: they wait once they have lost it.
@@ -191,7 +191,7 @@ def without_fallback(claims: Iterable[InFlightClaim], known: AbstractSet[str]) -
         if claim.template.pool.saving_caps and all(
             table.with_value(claim.reqs, labels.CAPACITY_TYPE, kind) != IMPOSSIBLE for kind in kinds
         ):
-            pods = [pod for pod in claim.pods if not pod.node_name and pod.key not in known]
+            pods = [pod for pod in claim.pods if not pod.node_name and pod.key not in excluded]
             caps = {pod.key: buys_no_on_demand(claim.template.pool.saving_caps, pod) for pod in pods}
             saved |= {key: cap.name for key, cap in caps.items() if cap is not None}
     return saved
@@ -262,7 +262,7 @@ def _why(cap: Cap, room: Mapping[str, int], amounts: Mapping[str, int], note: st
     """Return which limit of the cap leaves too little, and what would free it; `note` if that is a period's."""
     name = next((name for name in sorted(amounts) if amounts[name] > room[name]), min(amounts))
     unit = "$" if name == quantity.HOURLY else ""
-    remaining, whole, amount, lacking = (
+    remaining, limit, amount, lacking = (
         f"{unit}{quantity.render(max(0, value), name)}"
         for value in (room[name], cap.limits[name], amounts[name], amounts[name] - room[name])
     )
@@ -270,6 +270,6 @@ def _why(cap: Cap, room: Mapping[str, int], amounts: Mapping[str, int], note: st
     counted = f"{lacking} an hour" if unit else f"{lacking} {name}"
     spent = f"{note}: " if note and name == quantity.HOURLY else ""
     return (
-        f"cap {cap.name}: {spent}its limit {name} leaves {remaining} of {whole}, and a node for the pod may take {amount}: "
+        f"cap {cap.name}: {spent}its limit {name} leaves {remaining} of {limit}, and a node for the pod may take {amount}: "
         f"a node comes once others {what} {counted} have left, or the cap is raised"
     )

@@ -72,7 +72,7 @@ class Commitments(Constraint):
         """
         return self._choices(draft, self.left)
 
-    def _choices(self, draft: ClaimDraft, left: Sequence[int]) -> Iterator[CoveredDraft]:
+    def _choices(self, draft: ClaimDraft, uncommitted: Sequence[int]) -> Iterator[CoveredDraft]:
         table = self._table
         tenancy = table[draft.reqs].get(labels.TENANCY)
         is_shared = tenancy is None or tenancy.has(labels.SHARED_TENANCY)
@@ -81,10 +81,10 @@ class Commitments(Constraint):
             return
         on_demand = table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.ON_DEMAND)
         for position, commitment in enumerate(self._start.charges.commitments):
-            if on_demand == IMPOSSIBLE or not left[position]:
+            if on_demand == IMPOSSIBLE or not uncommitted[position]:
                 continue
             reqs = table.with_value(on_demand, labels.ZONE, commitment.bound_to) if commitment.bound_to else on_demand
-            covered = self._charges(position, draft).within(left[position])
+            covered = self._charges(position, draft).within(uncommitted[position])
             restricted = draft.narrowed(reqs).restricted_to(TypeMask(draft.allowed & covered))
             if restricted.is_possible and not restricted.missing_values():
                 yield CoveredDraft(restricted, position, commitment.name)
@@ -108,19 +108,19 @@ class Commitments(Constraint):
         """
         uncommitted = list(self._start.uncommitted)
         covered = [self._covered(claim) for claim in claims if claim.commitment]
-        for one in covered:
-            uncommitted[one.position] -= one.least
+        for covered_claim in covered:
+            uncommitted[covered_claim.position] -= covered_claim.least
         others = [claim for claim in claims if not claim.commitment and not claim.reservations]
-        for claim in sorted(others, key=lambda one: (-one.price, one.index)) if extends else ():
+        for claim in sorted(others, key=lambda claim: (-claim.price, claim.index)) if extends else ():
             choice = next(self._choices(claim.draft, uncommitted), None)
             if choice is not None:
                 claim.reqs, claim.allowed, claim.commitment = choice.draft.reqs, choice.draft.allowed, choice.name
                 covered.append(self._covered(claim))
                 uncommitted[choice.position] -= covered[-1].least
-        for one in covered:
-            room = uncommitted[one.position] + one.least
-            one.claim.allowed = TypeMask(one.types & one.charges.within(room))
-            uncommitted[one.position] = room - one.charges.largest(one.claim.allowed)
+        for claim, position, charges, types, least in covered:
+            room = uncommitted[position] + least
+            claim.allowed = TypeMask(types & charges.within(room))
+            uncommitted[position] = room - charges.largest(claim.allowed)
         self.left = uncommitted
 
     def _covered(self, claim: InFlightClaim) -> _Covered:

@@ -79,8 +79,8 @@ def _of(
     return TypeCharges(commitments[position], templates[index].types.types)
 
 
-def _on_demand(found: InstanceType) -> list[Offering]:
-    return [o for o in found.offerings if o.capacity_type == labels.ON_DEMAND and o.available]
+def _on_demand(instance_type: InstanceType) -> list[Offering]:
+    return [o for o in instance_type.offerings if o.capacity_type == labels.ON_DEMAND and o.available]
 
 
 class PlanStart(msgspec.Struct, frozen=True):
@@ -208,6 +208,6 @@ class Constraint:
         """Whether repacking may replace a claim; `pods_wait` if the plan left pods that could use the claim's NodePool."""
         return True
 
-    def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
+    def replace(self, replaced: Sequence[InFlightClaim], cheaper: Sequence[InFlightClaim]) -> bool:
         """Charge claims found by repacking in place of others; if there is no room, change nothing and return False."""
         return True

@@ -64,8 +64,8 @@ class RemainingQuotas:
         left: Quota code → the rest of it, negative if usage exceeds it. Other quotas are unknown and limit nothing.
     """
 
-    def __init__(self, left: Mapping[str, int]) -> None:
-        self.left = dict(left)
+    def __init__(self, remaining: Mapping[str, int]) -> None:
+        self.left = dict(remaining)
 
     def copy(self) -> RemainingQuotas:
         """Return an independent copy."""
@@ -156,11 +156,11 @@ def quotas_left(
     return vcpus_left
 
 
-def _take(left: dict[str, int], instance_type: str, capacity_type: str, amount: int) -> None:
+def _take(vcpus_left: dict[str, int], instance_type: str, capacity_type: str, amount: int) -> None:
     """Charge an instance. A capacity reservation counts as a whole when it is created, so its instances add nothing."""
     code = "" if capacity_type == labels.RESERVED else quota_of(instance_type).code(capacity_type)
-    if code in left:
-        left[code] -= amount
+    if code in vcpus_left:
+        vcpus_left[code] -= amount
 
 
 # Fits the claims of a plan into EC2's vCPU quotas without planning again: it drops alternatives that could exceed one.
@@ -213,15 +213,19 @@ def _exceeded(claims: Iterable[tuple[_Open, TypeMask]], quotas: RemainingQuotas)
     return frozenset(code for code in charged if after.left[code] < 0)
 
 
-def _kept(one: _Open, exceeded: frozenset[str], times: int) -> TypeMask:
+def _kept(open_claim: _Open, exceeded: frozenset[str], times: int) -> TypeMask:
     """Return the claim's types without those that take too much of an exceeded quota; all of them if minValues need more."""
-    members = one.claim.template.types.quota_members(one.capacity_type)
+    members = open_claim.claim.template.types.quota_members(open_claim.capacity_type)
     limited = TypeMask(0)
     for code in sorted(exceeded & members.keys()):
         limited |= members[code]
-    small = no_larger_than_cheapest(one.claim, one.types, one.capacity_type, times=times)
-    kept = one.types & ~(limited & ~small)
-    return one.types if unmet(one.claim.template.types, kept, one.claim.min_values, one.claim.reqs) else kept
+    small = no_larger_than_cheapest(open_claim.claim, open_claim.types, open_claim.capacity_type, times=times)
+    kept = open_claim.types & ~(limited & ~small)
+    return (
+        open_claim.types
+        if unmet(open_claim.claim.template.types, kept, open_claim.claim.min_values, open_claim.claim.reqs)
+        else kept
+    )
 
 
 _CHARGED: Final = (labels.SPOT, labels.ON_DEMAND)
@@ -253,9 +257,9 @@ class Ec2Quotas(Constraint):
 
     def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
         """Return the draft with one capacity type besides reserved, and types that fit its quotas; impossible if none does."""
-        choices = [one for one in self._choices(draft) if one.is_possible and not one.missing_values()]
+        choices = [choice for choice in self._choices(draft) if choice.is_possible and not choice.missing_values()]
         if choices:
-            return min(choices, key=lambda one: one.price)
+            return min(choices, key=lambda choice: choice.price)
         self._has_refused = True
         self._refusing |= self._codes(draft)
         return draft.narrowed(IMPOSSIBLE)
@@ -276,7 +280,7 @@ class Ec2Quotas(Constraint):
         also = (labels.RESERVED,) if reserved.is_possible else ()
         for capacity_type in _CHARGED:
             requirements = Requirements([Requirement.one_of(labels.CAPACITY_TYPE, capacity_type, *also)])
-            narrowed = draft.narrowed(self._table.narrowed(draft.reqs, asked=self._table.intern(requirements)))
+            narrowed = draft.narrowed(self._table.narrowed(draft.reqs, required=self._table.intern(requirements)))
             if narrowed.is_possible:
                 yield narrowed.restricted_to(self._quotas.mask(draft.template.types, draft.allowed, capacity_type))
         if also:
@@ -340,14 +344,14 @@ class Ec2Quotas(Constraint):
         """Whether none of the claim's quotas refused a pod; for those that did, the greedy plan decides who gets the rest."""
         return self._refusing.isdisjoint(self._charge(claim, claim.fitting_types))
 
-    def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
+    def replace(self, replaced: Sequence[InFlightClaim], cheaper: Sequence[InFlightClaim]) -> bool:
         """Restrict the claims found to types that fit beside all other claims, and charge them; return False if none fit."""
         quotas = self._quotas.copy()
         for claim in replaced:
             quotas.refund(self._charge(claim, claim.fitting_types))
-        if not fit(found, quotas):
+        if not fit(cheaper, quotas):
             return False
-        for claim in found:
+        for claim in cheaper:
             quotas.take(self._charge(claim, claim.fitting_types))
         self._quotas = quotas
         return True

@@ -42,7 +42,7 @@ class FreeAddresses(Constraint):
         if not full:
             return draft
         others = self._table.intern(Requirements([Requirement(labels.ZONE, True, full)]))
-        return draft.narrowed(self._table.narrowed(draft.reqs, asked=others))
+        return draft.narrowed(self._table.narrowed(draft.reqs, required=others))
 
     def narrowed_after_topology(self, draft: ClaimDraft) -> ClaimDraft:
         """Return the draft in one zone with few addresses at most, so that a charge there is exact."""
@@ -64,9 +64,9 @@ class FreeAddresses(Constraint):
         scarce = self._addresses.scarce_zones(claim.template)
         return not any(zone in scarce for zone in zones_of(claim.draft))
 
-    def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
+    def replace(self, replaced: Sequence[InFlightClaim], cheaper: Sequence[InFlightClaim]) -> bool:
         """Restrict the claims found to zones that have addresses beside all other claims; return False if none fit."""
-        addresses_left = fitted(found, self._addresses)
+        addresses_left = fitted(cheaper, self._addresses)
         if addresses_left is None:
             return False
         self._addresses = addresses_left

@@ -239,15 +239,15 @@ class NodePoolLimits(Constraint):
             group = remaining.binding(quantity.HOURLY)
             cap = remaining.bounds(draft.template.pool)[quantity.HOURLY]
             cheapest = min((types.types[p].capacity.get(quantity.HOURLY, 0) for p in positions(draft.mask)), default=0)
-            left, whole, price, lacking = (
+            rest, limit, price, lacking = (
                 quantity.render(max(0, amount), quantity.HOURLY)
                 for amount in (dollars_left, cap, cheapest, cheapest - dollars_left)
             )
             return DollarsSpent(
                 owner=_owner(group),
                 resource=quantity.HOURLY,
-                left=left,
-                whole=whole,
+                left=rest,
+                whole=limit,
                 spent=remaining.spending_of(group) if group else "",
                 price=price,
                 lacking=lacking,
@@ -319,11 +319,11 @@ class Reservations(Constraint):
             return draft
         others = Requirements([Requirement(labels.RESERVATION_ID, True, spent)])
         kept_out = self._unreserved if len(spent) == len(self.left) else self._table.intern(others)
-        return draft.narrowed(self._table.narrowed(draft.reqs, asked=kept_out))
+        return draft.narrowed(self._table.narrowed(draft.reqs, required=kept_out))
 
     def without_any(self, draft: ClaimDraft) -> ClaimDraft:
         """Return the draft without any reserved capacity."""
-        return draft.narrowed(self._table.narrowed(draft.reqs, asked=self._unreserved))
+        return draft.narrowed(self._table.narrowed(draft.reqs, required=self._unreserved))
 
     def choose(self, draft: ClaimDraft) -> tuple[RequirementId, tuple[str, ...]] | None:
         """Return requirements and reservations for a new claim; no reservations if it can do without.
@@ -402,7 +402,7 @@ class Reservations(Constraint):
         if len(identities) == 1:
             return draft.narrowed(self._table.with_value(reserved, labels.RESERVATION_ID, identities[0]))
         reserved_only = self._table.intern(Requirements([Requirement.one_of(labels.RESERVATION_ID, *identities)]))
-        return draft.narrowed(self._table.narrowed(reserved, asked=reserved_only))
+        return draft.narrowed(self._table.narrowed(reserved, required=reserved_only))
 
     def open(self, claim: InFlightClaim) -> None:
         """Assign the claim one place in each reservation that was chosen for it."""

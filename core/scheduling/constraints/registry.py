@@ -127,15 +127,15 @@ class VacantDomains(Constraint):
         if not barred:
             return draft
         outside = Requirements(Requirement(key, True, tuple(sorted(barred[key]))) for key in sorted(barred))
-        return draft.narrowed(self._table.narrowed(draft.reqs, asked=self._table.intern(outside)))
+        return draft.narrowed(self._table.narrowed(draft.reqs, required=self._table.intern(outside)))
 
     def shortage(self, draft: ClaimDraft) -> Refusal:
         """Report the domains."""
         return SpreadsBroken(tuple((domain.key, domain.value) for domain in self._vacant))
 
-    def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
+    def replace(self, replaced: Sequence[InFlightClaim], cheaper: Sequence[InFlightClaim]) -> bool:
         """Whether none of the claims found by repacking may enter a domain."""
-        return not self._vacant or all(self.narrowed(draft) is draft for draft in (claim.draft for claim in found))
+        return not self._vacant or all(self.narrowed(draft) is draft for draft in (claim.draft for claim in cheaper))
 
 
 ConstraintTypes = tuple[type[Constraint], ...]
@@ -185,13 +185,15 @@ class PlanConstraints:
     def __init__(self, constraints: Sequence[Constraint]) -> None:
         self.all = tuple(constraints)
         self.concerning: Callable[[PodGroup], tuple[Constraint, ...]] = memo(partial(_concerning, self.all))
-        self.at_launch = tuple(each for each in self.all if _has(each, *_AT_LAUNCH))
-        self.after_topology = tuple(each for each in self.all if _has(each, Constraint.narrowed_after_topology))
+        self.at_launch = tuple(constraint for constraint in self.all if _has(constraint, *_AT_LAUNCH))
+        self.after_topology = tuple(
+            constraint for constraint in self.all if _has(constraint, Constraint.narrowed_after_topology)
+        )
         self.limits = _only(self.all, NodePoolLimits)
         self.reservations = _only(self.all, Reservations)
-        self.commitments = next((each for each in self.all if isinstance(each, Commitments)), None)
-        self.attach_limits = next((each for each in self.all if isinstance(each, AttachLimits)), None)
-        self.vacant = next((each for each in self.all if isinstance(each, VacantDomains)), None)
+        self.commitments = next((constraint for constraint in self.all if isinstance(constraint, Commitments)), None)
+        self.attach_limits = next((constraint for constraint in self.all if isinstance(constraint, AttachLimits)), None)
+        self.vacant = next((constraint for constraint in self.all if isinstance(constraint, VacantDomains)), None)
         self.changes_drafts = any(constraint.changes_drafts for constraint in self.all)
 
     @classmethod

@@ -44,7 +44,7 @@ class ClaimBuilder:
         table, template = self._context.table, self._scope.template
         reqs, allowed = self._scope.offered, template.mask
         for requirements in dict.fromkeys([item.reqs for item, _ in members]):
-            reqs = table.narrowed(reqs, asked=requirements) if reqs != IMPOSSIBLE else reqs
+            reqs = table.narrowed(reqs, required=requirements) if reqs != IMPOSSIBLE else reqs
         for mask in dict.fromkeys([item.allowed for item, _ in members]):
             allowed &= mask
         used = self._context.axis.total([item.requests for item, _ in members])
@@ -64,12 +64,12 @@ class ClaimBuilder:
 
 
 def _near_cheapest(
-    template: NodeClaimTemplate, settings: RepackSettings, reqs: RequirementId, left: TypeMask
+    template: NodeClaimTemplate, settings: RepackSettings, reqs: RequirementId, fitting: TypeMask
 ) -> TypeMask:
     """Return those of these types near the cheapest and those that minValues need; none if too few."""
     types, min_values = template.types, template.min_values
-    priced = types.offerings.in_price_order(left, reqs)
-    if not priced or unmet(types, left, min_values, reqs):
+    priced = types.offerings.in_price_order(fitting, reqs)
+    if not priced or unmet(types, fitting, min_values, reqs):
         return NO_TYPES
     needed = first_of_each(types, [position for _, position in priced], min_values, reqs)
     above, below = settings.claim_price_ratio_max
@@ -86,14 +86,14 @@ def _near_cheapest(
 
 
 def replaces_within_limits(
-    found: Sequence[InFlightClaim], replaced: Sequence[InFlightClaim], *, limits: RemainingLimits
+    cheaper: Sequence[InFlightClaim], replaced: Sequence[InFlightClaim], *, limits: RemainingLimits
 ) -> bool:
     """Replace claims by cheaper ones and charge them; without saving or limits, change nothing and return False."""
     types = replaced[0].template.types
     before = limits.saved()
     for claim in replaced:
         limits.refund(types, claim.charged)
-    if found and all(_charge(claim, limits) for claim in found) and _cost(found) < _cost(replaced):
+    if cheaper and all(_charge(claim, limits) for claim in cheaper) and _cost(cheaper) < _cost(replaced):
         return True
     limits.restore(before)
     return False

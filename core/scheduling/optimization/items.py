@@ -246,7 +246,7 @@ class ItemExtraction:
             return None
         reqs = scope.offered
         for item in items:
-            reqs = self._context.table.narrowed(reqs, asked=item.reqs) if reqs != IMPOSSIBLE else reqs
+            reqs = self._context.table.narrowed(reqs, required=item.reqs) if reqs != IMPOSSIBLE else reqs
         if reqs == IMPOSSIBLE:
             return None
         requests = self._sum(item.requests for item in items)
@@ -272,7 +272,7 @@ def _scope(table: RequirementTable, template: NodeClaimTemplate, reqs: Requireme
     narrowed = [requirement for key, requirement in table[reqs].items() if key not in table.well_known]
     if template.types.offerings.reservations:
         narrowed.append(_UNRESERVED)
-    base = table.narrowed(template.offered, asked=table.conjunction(narrowed)) if narrowed else template.offered
+    base = table.narrowed(template.offered, required=table.conjunction(narrowed)) if narrowed else template.offered
     return RepackScope(template, base)
 
 
@@ -280,7 +280,7 @@ def _is_met(context: SchedulingContext, step: RelaxationStep, reqs: RequirementI
     """Whether a claim with these requirements meets a step, regardless of its other pods."""
     if len(step.alternatives) != 1 or not context.open_templates(step)[scope.template.index]:
         return False
-    is_granted = context.table.narrowed(reqs, asked=step.alternatives[0]) == reqs
+    is_granted = context.table.narrowed(reqs, required=step.alternatives[0]) == reqs
     return is_granted and all(context.table.single(reqs, key) is not None for key in step.keys)
 
 
@@ -328,7 +328,7 @@ def _certain_requirements(
     They are impossible if some rule would count the pods only on some of the nodes that they may move to.
     """
     table = context.table
-    reqs = table.narrowed(scope.offered, asked=step.alternatives[0])
+    reqs = table.narrowed(scope.offered, required=step.alternatives[0])
     for key in step.keys:
         value = table.single(claim_reqs, key)
         if reqs != IMPOSSIBLE and value is not None:

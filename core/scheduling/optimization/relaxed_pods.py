@@ -288,7 +288,7 @@ def _options(
     for parts in required_alternatives(signature.spec):
         alternative = table.conjunction(parts)
         for template in context.templates if alternative != IMPOSSIBLE else ():
-            reqs = table.narrowed(template.offered, asked=alternative)
+            reqs = table.narrowed(template.offered, required=alternative)
             if reqs != IMPOSSIBLE and any(by_step[template.index] for by_step in tolerated):
                 options[LaunchOption(template.index, reqs, template.mask)] = None
     return tuple(options)

@@ -50,19 +50,19 @@ class ZoneLoads(msgspec.Struct, frozen=True, eq=False):
     loads: Ints
 
 
-def loads_from(found: ZoneLoads, groups: Sequence[ItemGroup], counts: Ints) -> Ints:
+def loads_from(other: ZoneLoads, groups: Sequence[ItemGroup], counts: Ints) -> Ints:
     """[load, item], the loads without pods that are not here.
 
     Args:
-        found: Loads of another subproblem.
+        other: Loads of another subproblem.
         groups: This one's item groups, in the order of its items.
         counts: [item], how many pods of the item are here.
     """
-    # here[k] is the item whose pods found.loads[:, k] are, -1 for none; no load has more of an item than there are.
+    # here[k] is the item whose pods other.loads[:, k] are, -1 for none; no load has more of an item than there are.
     numbers = {identity: number for number, identity in enumerate(_identities(groups))}
-    here = np.array([numbers.get(identity, -1) for identity in _identities(found.groups)], dtype=np.int64)
-    loads = np.zeros((len(found.loads), len(groups)), dtype=np.int64)
-    loads[:, here[here >= 0]] = found.loads[:, here >= 0]
+    here = np.array([numbers.get(identity, -1) for identity in _identities(other.groups)], dtype=np.int64)
+    loads = np.zeros((len(other.loads), len(groups)), dtype=np.int64)
+    loads[:, here[here >= 0]] = other.loads[:, here >= 0]
     return np.minimum(loads, counts)
 
 
@@ -233,24 +233,24 @@ def search(
     searches = _prepared(list(subproblems), budget, settings)
     for number in range(settings.repack.rounds_max):
         is_quick = number == 0 and len(searches) > 1
-        among = [one for one in searches if one.gap and not (is_quick and one.waits)]
-        widest_first = sorted(among, key=lambda one: (one.waits, -one.gap))
-        gaps = [one.gap for one in widest_first]
-        saved = any(one.waits for one in searches)
-        for position, one in enumerate(widest_first):
-            if not any(other.is_begun for other in searches) and one.give_up_if_late(budget):
+        among = [subsearch for subsearch in searches if subsearch.gap and not (is_quick and subsearch.waits)]
+        widest_first = sorted(among, key=lambda subsearch: (subsearch.waits, -subsearch.gap))
+        gaps = [subsearch.gap for subsearch in widest_first]
+        saved = any(subsearch.waits for subsearch in searches)
+        for position, subsearch in enumerate(widest_first):
+            if not any(other.is_begun for other in searches) and subsearch.give_up_if_late(budget):
                 continue
             portion = budget.portion(gaps[position] / sum(gaps[position:]))
-            elsewhere = [other.loads for other in searches if other is not one and other.loads is not None]
-            saved |= one.advance(seed + number, portion, is_quick=is_quick, elsewhere=elsewhere)
+            elsewhere = [other.loads for other in searches if other is not subsearch and other.loads is not None]
+            saved |= subsearch.advance(seed + number, portion, is_quick=is_quick, elsewhere=elsewhere)
             # Steps that a large zone leaves are not taken by others.
-            is_used_up = one.is_large_zone and not is_quick
+            is_used_up = subsearch.is_large_zone and not is_quick
             budget.steps += (portion.steps_max or 0) if is_used_up else portion.steps
         if not saved or budget.is_spent:
             break
-    for one in searches:
-        if one.waits and (any(other.is_begun for other in searches) or not one.give_up_if_late(budget)):
-            one.advance(seed, SearchBudget(settings.stages.roundings_sure, budget.out_of_time), is_quick=True)
+    for subsearch in searches:
+        if subsearch.waits and (any(other.is_begun for other in searches) or not subsearch.give_up_if_late(budget)):
+            subsearch.advance(seed, SearchBudget(settings.stages.roundings_sure, budget.out_of_time), is_quick=True)
     return searches
 
 
@@ -298,7 +298,7 @@ def templates_in_demand(context: SchedulingContext, unplaced: Iterable[PendingGr
 def _suits(context: SchedulingContext, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep) -> bool:
     """Whether a type of the template meets the pods' requirements at this step, and has room for one of them."""
     types = template.types
-    narrowed = (context.table.narrowed(template.offered, asked=alternative) for alternative in step.alternatives)
+    narrowed = (context.table.narrowed(template.offered, required=alternative) for alternative in step.alternatives)
     return any(
         number != IMPOSSIBLE and types.room.fits(types.mask(number) & template.mask, pod_group.requests)
         for number in narrowed
@@ -358,9 +358,9 @@ class Repacker:
         self.models_hostnames = any(subproblem.models_hostnames for subproblem in subproblems)
         seed = self._context.snapshot.options.seed
         searches = search(subproblems, seed=seed, budget=budget, settings=self._settings)
-        if all(each.ready is None or each.is_given_up for each in searches):
+        if all(subsearch.ready is None or subsearch.is_given_up for subsearch in searches):
             return self._separated(solution)
-        claims = iter([each.claims() for each in searches])
+        claims = iter([subsearch.claims() for subsearch in searches])
         cheaper: list[list[InFlightClaim]] = []
         for of_scope in task.subproblems:
             parts = [next(claims) for _ in of_scope]
@@ -397,15 +397,15 @@ class Repacker:
         if not costly:
             return solution
         _, taken = self._taken_apart(replace(solution, claims=costly))
-        each = [_Replaceable(part.scope, [claim], []) for part in taken for claim in part.claims]
+        single_claims = [_Replaceable(part.scope, [claim], []) for part in taken for claim in part.claims]
         constraints, repack = solution.state.constraints, self._settings.repack
         separated = [
             separate_claims(ClaimBuilder(self._context, part.scope, repack), constraints, part.claims[0])
-            for part in each
+            for part in single_claims
         ]
-        replaced = {part.claims[0].index for part in each}
+        replaced = {part.claims[0].index for part in single_claims}
         kept = [claim for claim in solution.claims if claim.index not in replaced]
-        return self._replaced(solution, kept, each, separated)
+        return self._replaced(solution, kept, single_claims, separated)
 
     def _replaced(
         self,
@@ -488,7 +488,7 @@ def _may_repack(claim: InFlightClaim, solution: Solution, *, pods_wait: bool) ->
 
 
 def _charged_instead(
-    constraints: PlanConstraints, replaceable: _Replaceable, found: Sequence[InFlightClaim]
+    constraints: PlanConstraints, replaceable: _Replaceable, cheaper: Sequence[InFlightClaim]
 ) -> PlanConstraints | None:
     """Return a copy of the constraints charged with the claims found; None if these save nothing or exceed a limit.
 
@@ -496,5 +496,5 @@ def _charged_instead(
     """
     charged, replaced = constraints.copy(), replaceable.claims
     limits = charged.limits.remaining[replaceable.scope.template.index]
-    is_within = replaces_within_limits(found, replaced, limits=limits)
-    return charged if is_within and all(c.replace(replaced, found) for c in charged.all) else None
+    is_within = replaces_within_limits(cheaper, replaced, limits=limits)
+    return charged if is_within and all(c.replace(replaced, cheaper) for c in charged.all) else None

@@ -490,9 +490,9 @@ def _built(
 ) -> list[InFlightClaim | None]:
     """Return the machine's claim; several if no single node satisfies all of its items."""
     members = [waiting[item].pop() for _, item in machine.items]
-    whole = builder.claim(members)
-    if whole is not None:
-        return [whole]
+    claim = builder.claim(members)
+    if claim is not None:
+        return [claim]
     parts: list[list[MovablePods]] = []
     for movable in members:
         joinable = next((part for part in parts if builder.claim([*part, movable]) is not None), None)

@@ -298,8 +298,8 @@ class ZoneSplit:
         counts = Counter([movable_pods.item for movable_pods in movable])
         # Items that differ only in hostname rules have the same options.
         alike = {(item.reqs, item.allowed, item.requests): item for item in counts}
-        known = {question: self._zone_options(item) for question, item in alike.items()}
-        options = {item: known[item.reqs, item.allowed, item.requests] for item in counts}
+        options_of = {question: self._zone_options(item) for question, item in alike.items()}
+        options = {item: options_of[item.reqs, item.allowed, item.requests] for item in counts}
         only_zones = {next(iter(possible)) for possible in options.values() if len(possible) == 1}
         if len(only_zones) < self._settings.repack.zones_min or not all(options.values()):
             return {}

@@ -378,8 +378,8 @@ class DomainCounts:
             return []
         if rule.is_hostname:
             return [] if reachable.launches(rule.key, None) else [None]
-        known = (d for d in sorted(self.of(rule.group)) if self._supports(rule, d, signature))
-        return [domain for domain in known if not self._exists(rule, domain)]
+        supported = (d for d in sorted(self.of(rule.group)) if self._supports(rule, d, signature))
+        return [domain for domain in supported if not self._exists(rule, domain)]
 
     def _exists(self, rule: TopologyRule, domain: str) -> bool:
         """Whether nodes are in a domain, or may come there; all that NodePools could launch, unless `reachable` says which."""
@@ -401,12 +401,12 @@ class DomainCounts:
         return domain in self._topology.domains.of_nodes(rule.group) or self.of(rule.group)[domain] > 0
 
     def _hostnames_of(self, group: TopologyGroupId) -> HostnameCounts:
-        known = self._hostnames.get(group)
-        if known is None:
+        counts = self._hostnames.get(group)
+        if counts is None:
             # Counts above one pod over maxSkew are never queried, see `barred_claims`.
             highest = self._topology.groups[group].max_skew + 1
-            known = self._hostnames[group] = HostnameCounts(highest)
-        return known
+            counts = self._hostnames[group] = HostnameCounts(highest)
+        return counts
 
     def _starting(self, group: TopologyGroupId) -> Counts:
         counts = dict(self._topology.domains.running(group))
@@ -640,8 +640,8 @@ class DomainChoice:
         return [(group.waiting, values) for group, values in self._restricted(template, key) if group.waiting]
 
     def _preference_groups_of(self, signature: PodSignature, step: RelaxationStep, key: str) -> _PreferenceGroups:
-        known = self._preference_groups.get((step.index, key))
-        if known is None:
+        preference_groups = self._preference_groups.get((step.index, key))
+        if preference_groups is None:
             groups = self._topology.groups
             rules = [rule for rule in step.zone_rules if rule.key == key]
             numbers = (
@@ -649,12 +649,12 @@ class DomainChoice:
                 | set(signature.selected_by)
                 | set(signature.avoids)
             )
-            known = self._preference_groups[step.index, key] = _PreferenceGroups(
+            preference_groups = self._preference_groups[step.index, key] = _PreferenceGroups(
                 spreads=tuple(rule.group for rule in rules if rule.kind == SPREAD),
                 counted_by=tuple(n for n in signature.selected_by if groups[n].kind == SPREAD and groups[n].key == key),
                 affinities=tuple(sorted(n for n in numbers if groups[n].kind != SPREAD and groups[n].key == key)),
             )
-        return known
+        return preference_groups
 
     def _needs(
         self, template: NodeClaimTemplate, signature: PodSignature, affinities: Iterable[TopologyGroupId], key: str
@@ -683,7 +683,7 @@ def _possible(pod_group: PodGroup, template: NodeClaimTemplate, key: str) -> tup
     values: set[str] = set()
     types = template.types
     for alternative in pod_group.steps[0].alternatives if pod_group.steps else ():
-        reqs = types.table.narrowed(template.offered, asked=alternative)
+        reqs = types.table.narrowed(template.offered, required=alternative)
         if reqs != IMPOSSIBLE:
             fitting = types.room.fitting(types.mask(reqs), pod_group.requests)
             values.update(types.values(fitting, reqs, key))

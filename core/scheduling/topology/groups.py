@@ -202,24 +202,24 @@ def _order_of(selection: Selection) -> tuple[object, ...]:
 class Namespaces:
     """The cluster's namespaces, for terms that select them. One that is only known from its pods has its name as label."""
 
-    def __init__(self, known: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, by_name: Mapping[str, Mapping[str, str]]) -> None:
         self._labels = {
             name: {"kubernetes.io/metadata.name": name, **namespace_labels}
-            for name, namespace_labels in sorted(known.items())
+            for name, namespace_labels in sorted(by_name.items())
         }
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Namespaces:
         """Return the namespaces of the snapshot's pods and objects."""
-        known: dict[str, Mapping[str, str]] = {name: {} for name in sorted({pod.namespace for pod in snapshot.pods})}
-        known.update({namespace.name: namespace.labels for namespace in snapshot.namespaces})
-        return cls(known)
+        by_name: dict[str, Mapping[str, str]] = {name: {} for name in sorted({pod.namespace for pod in snapshot.pods})}
+        by_name.update({namespace.name: namespace.labels for namespace in snapshot.namespaces})
+        return cls(by_name)
 
-    def of_term(self, term: PodAffinityTerm, own: str) -> tuple[str, ...] | None:
+    def of_term(self, term: PodAffinityTerm, pod_namespace: str) -> tuple[str, ...] | None:
         """Return the namespaces whose pods the term selects, None for all."""
         selector = term.namespace_selector
         if selector is None:
-            return tuple(sorted(set(term.namespaces))) or (own,)
+            return tuple(sorted(set(term.namespaces))) or (pod_namespace,)
         if not selector.requirements:
             return None
         selected = (name for name, namespace_labels in self._labels.items() if selector.matches(namespace_labels))
@@ -363,7 +363,7 @@ def _possible_values(
     For a label that its requirements leave open, these are the values that pods require, and a node's default value.
     """
     types, table = template.types, template.types.table
-    reqs = table.narrowed(template.offered, asked=alternative) if alternative != IMPOSSIBLE else IMPOSSIBLE
+    reqs = table.narrowed(template.offered, required=alternative) if alternative != IMPOSSIBLE else IMPOSSIBLE
     if reqs == IMPOSSIBLE or not types.mask(reqs):
         return ()
     values = types.values(types.mask(reqs), reqs, key)
@@ -475,7 +475,7 @@ def _can_be(template: NodeClaimTemplate, reqs: RequirementId, alternative: Requi
     """Whether any type of a new node can meet the alternative."""
     if alternative == IMPOSSIBLE:
         return False
-    narrowed = template.types.table.narrowed(reqs, asked=alternative)
+    narrowed = template.types.table.narrowed(reqs, required=alternative)
     return narrowed != IMPOSSIBLE and template.types.mask(narrowed) > 0
 
 
@@ -492,18 +492,18 @@ def _may_not_count(
     )
 
 
-def _is_sure(template: NodeClaimTemplate, reqs: RequirementId, asked: Requirement) -> bool:
+def _is_sure(template: NodeClaimTemplate, reqs: RequirementId, expression: Requirement) -> bool:
     """Whether every possible node of a claim meets the expression."""
     types, table = template.types, template.types.table
-    required = table[reqs].get(asked.key)
-    if required is not None and required.operator == "In" and required.intersection(asked) == required:
+    required = table[reqs].get(expression.key)
+    if required is not None and required.operator == "In" and required.intersection(expression) == required:
         return True
-    if required is not None and not required.is_finite and asked.key not in table.well_known:
-        return required.intersection(asked) == required
-    without = table.narrowed(reqs, asked=table.conjunction((Requirement.of(asked.key, "DoesNotExist"),)))
+    if required is not None and not required.is_finite and expression.key not in table.well_known:
+        return required.intersection(expression) == required
+    without = table.narrowed(reqs, required=table.conjunction((Requirement.of(expression.key, "DoesNotExist"),)))
     may_lack = without != IMPOSSIBLE and types.mask(without) > 0
-    values = types.values(types.mask(reqs), reqs, asked.key)
-    return all(asked.has(value) for value in values) and (asked.tolerates_absence or not may_lack)
+    values = types.values(types.mask(reqs), reqs, expression.key)
+    return all(expression.has(value) for value in values) and (expression.tolerates_absence or not may_lack)
 
 
 # The topology groups of a snapshot, and the rules of pods that follow from them.
@@ -557,8 +557,8 @@ class Topology:
     def rules(self, signature: PodSignature, number: int, demands: PodDemands) -> tuple[TopologyRule, ...]:
         """Return the rules that pods obey at the relaxation step of this number, including those that other pods impose."""
         question = (signature.index, number)
-        known = self._rules.get(question)
-        if known is None:
+        rules = self._rules.get(question)
+        if rules is None:
             of_affinity = self._affinity_of(signature, demands)
             together = tuple(map(self._number, of_affinity)) if len(of_affinity) > 1 else ()
             own_rules = (
@@ -566,8 +566,8 @@ class Topology:
                 for group in self._groups_of(signature, demands)
             )
             imposed = (self._rule(self.groups[number], signature) for number in signature.repelled_by)
-            known = self._rules[question] = (*own_rules, *imposed)
-        return known
+            rules = self._rules[question] = (*own_rules, *imposed)
+        return rules
 
     def _meet_daemons(self, signature: PodSignature) -> None:
         """Record which DaemonSets' pods on a new node the pods must be near or away from.

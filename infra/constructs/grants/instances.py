@@ -71,8 +71,8 @@ class InstanceGrants:
 
     def _makes_instance_profiles(self, role: iam.Role) -> None:
         """Allow creating instance profiles under our path, for EC2NodeClasses that name a role."""
-        every, ours = self._instance_profiles()
-        allow(role, ["iam:GetInstanceProfile"], [every])
+        all_profiles, ours = self._instance_profiles()
+        allow(role, ["iam:GetInstanceProfile"], [all_profiles])
         making = ["iam:CreateInstanceProfile", "iam:TagInstanceProfile", "iam:AddRoleToInstanceProfile"]
         allow(role, making, [ours])
         allow(

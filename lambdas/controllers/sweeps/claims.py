@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from hashlib import blake2b
 from typing import Final
 
 from adapters.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims, work_on_command
@@ -14,7 +13,7 @@ from adapters.observation.observer import ClusterState
 from adapters.observation.stores import Stores
 from adapters.ports import Kubernetes, NotFoundError, Queue
 from adapters.store import ClaimStore
-from core.calendars import closing_claims, is_for, rules_of, stays_until, why_closed
+from core.calendars import closing_claims, is_for, rules_digest, rules_of, stays_until, why_closed
 from core.disruption.expiration import expired
 from core.disruption.move_history import HOURS, PRESENCE, REPLICAS
 from core.disruption.static_capacity import lacks_nodes, surplus
@@ -164,7 +163,7 @@ class Hours(Sweep):
         pools = {pool.name: pool for pool in view.snapshot.node_pools}
         return self._changes.waiting(
             HOURS,
-            {name: _digest(closing) for name, closing in rules.items()},
+            {name: rules_digest(closing) for name, closing in rules.items()},
             going,
             round_,
             watched={name for name, closing in rules.items() if closing},
@@ -182,34 +181,6 @@ class Hours(Sweep):
 def _closing(rules: Sequence[CalendarRule]) -> tuple[CalendarRule, ...]:
     """Return the rules with a say in whether the NodePool is closed, now or at another time."""
     return tuple(rule for rule in rules if rule.settings.closed is not None)
-
-
-def _digest(rules: Sequence[CalendarRule]) -> str:
-    """Return a digest of when the rules close and what their closing does; empty without rules.
-
-    An encoding of the whole rules would change with releases, and with settings that close nothing.
-    """
-    text = "\n".join(map(_closing_text, rules))
-    return blake2b(text.encode(), digest_size=8).hexdigest() if rules else ""
-
-
-def _closing_text(rule: CalendarRule) -> str:
-    settings = rule.settings
-    spans = (settings.lead_time, settings.force_after, *(window.duration for window in rule.windows))
-    starts = (window.start for window in rule.windows)
-    parts = (
-        rule.time_zone,
-        *(window.schedule for window in rule.windows),
-        *("" if start is None else start.isoformat() for start in starts),
-        *("" if span is None else str(span // timedelta(seconds=1)) for span in spans),
-        str(rule.is_outside),
-        ",".join(rule.except_dates),
-        rule.valid_from,
-        rule.valid_until,
-        str(settings.closed),
-        settings.pods_that_stay or "",
-    )
-    return "|".join(parts)
 
 
 def _written_by(pool: NodePool, view: ClusterState) -> str:
@@ -249,8 +220,8 @@ class DeletedPools(Sweep):
         present = {pool.name for pool in view.snapshot.node_pools if pool.deleted_at is None}
         of_pools = (record for record in view.claims.values() if not record.plan.made_by_hand)
         gone = sorted({record.plan.node_pool for record in of_pools} - present)
-        said = dict.fromkeys(present, "present") | dict.fromkeys(gone, "gone")
-        waiting = self._changes.waiting(PRESENCE, said, gone, round_)
+        presence = dict.fromkeys(present, "present") | dict.fromkeys(gone, "gone")
+        waiting = self._changes.waiting(PRESENCE, presence, gone, round_)
         gone = [pool for pool in gone if pool not in waiting]
         round_.each(gone, lambda pool: self._terminate_claims_of(pool, round_), subject=lambda pool: f"NodePool {pool}")
 
@@ -302,8 +273,12 @@ class StaticCapacity(Sweep):
             self._wake_ups.send([wake_up(WAKE_UP)])
         wanted = {pool.name: pool.replicas for pool in snapshot.node_pools if pool.is_static}
         spare = surplus(snapshot)
-        said = {name: str(replicas) for name, replicas in wanted.items()}
-        waiting = self._changes.waiting(REPLICAS, said, {claim.node_pool for claim in spare}, round_) if said else ()
+        replicas_by_pool = {name: str(replicas) for name, replicas in wanted.items()}
+        waiting = (
+            self._changes.waiting(REPLICAS, replicas_by_pool, {claim.node_pool for claim in spare}, round_)
+            if replicas_by_pool
+            else ()
+        )
         spare = tuple(claim for claim in spare if claim.node_pool not in waiting)
         if not spare:
             return

@@ -184,25 +184,26 @@ class ImpairedInstances(Sweep):
         """Remove the claims whose instance has failed a check for long."""
         view, now = round_.view, round_.clock.now()
         claims = {record.instance_id: record for record in view.claims.values() if record.deletion is None}
-        ours = [found for found in self._cloud.impaired() if found.instance_id in claims] if claims else []
-        round_.report.count("impairedInstances", len({found.instance_id for found in ours}))
+        ours = (
+            [impairment for impairment in self._cloud.impaired() if impairment.instance_id in claims] if claims else []
+        )
+        round_.report.count("impairedInstances", len({impairment.instance_id for impairment in ours}))
         due = [
-            found
-            for found in ours
-            if now - found.since >= IMPAIRED_FOR and not _is_left_alone(claims[found.instance_id], now)
+            impairment
+            for impairment in ours
+            if now - impairment.since >= IMPAIRED_FOR and not _is_left_alone(claims[impairment.instance_id], now)
         ]
         if not due:
             return
-        names = {claims[found.instance_id].name for found in due}
+        names = {claims[impairment.instance_id].name for impairment in due}
         # An instance that fails a check is rarely Ready: the places that such nodes use up must not keep them all.
         places = BudgetPlaces(view, TerminationReason.UNHEALTHY, round_.clock, together=names)
         kept = {**objections(view.snapshot, names), **_protected(view)}
 
-        def replace(found: Impairment) -> None:
-            name = claims[found.instance_id].name
-            message = (
-                f"instance {found.instance_id} fails EC2's {found.check} status check since {found.since:%H:%M} UTC"
-            )
+        def replace(impairment: Impairment) -> None:
+            name = claims[impairment.instance_id].name
+            check, since = impairment.check, impairment.since
+            message = f"instance {impairment.instance_id} fails EC2's {check} status check since {since:%H:%M} UTC"
             why: Refusal | str | None = kept.get(name)
             if not why and not self._terminator.begin_within(
                 name, TerminationReason.UNHEALTHY, message, places.now, round_.report
@@ -211,7 +212,7 @@ class ImpairedInstances(Sweep):
             if why:
                 round_.report.decide(DecisionKind.SKIP, name, ClaimReason.UNHEALTHY_BUT_BLOCKED, f"{message}; {why}")
 
-        round_.each(due, replace, subject=lambda found: found.instance_id)
+        round_.each(due, replace, subject=lambda impairment: impairment.instance_id)
 
 
 def _is_left_alone(record: ClaimRecord, now: datetime) -> bool:
@@ -291,12 +292,12 @@ class UnknownInstances:
         report = round_.report
         report.count(UNKNOWN_INSTANCES, len(unknown))
         may_end = max(1, fleet * SHARE_PERCENT // 100)
-        joined = [found for found in unknown if found.node is not None and not found.is_copy]
+        joined = [stray for stray in unknown if stray.node is not None and not stray.is_copy]
         wanted: Brake | None = None
         if len(joined) > may_end:
             wanted = _brake(joined, fleet, may_end)
         elif len(unknown) > may_end:
-            foreign = [found for found in unknown if found.node is None or found.is_copy]
+            foreign = [stray for stray in unknown if stray.node is None or stray.is_copy]
             wanted = _foreign(foreign, len(joined), may_end)
         held = self._held.held()
         if wanted is not None:
@@ -319,31 +320,35 @@ class UnknownInstances:
         if stopping is not None and unknown:
             skipped(stopping, f"{len(unknown)} instances", report)
             return
-        free = [found for found in unknown if brakes.stopping(Action.END_UNKNOWN, _pool_of(found)) is None]
-        round_.each(free, lambda found: self._end(found, round_), subject=lambda found: found.instance.instance_id)
+        free = [stray for stray in unknown if brakes.stopping(Action.END_UNKNOWN, _pool_of(stray)) is None]
+        round_.each(
+            free,
+            lambda stray: self._end(stray, round_),
+            subject=lambda stray: stray.instance.instance_id,
+        )
 
-    def _end(self, found: UnclaimedInstance, round_: ReconcileRound) -> None:
+    def _end(self, stray: UnclaimedInstance, round_: ReconcileRound) -> None:
         """Store a claim that is to be removed; it is then drained like any other, if it has a node."""
-        now, instance = round_.clock.now(), found.instance
-        record = self._rebuilding.record(f"unknown-{instance.instance_id}", found, round_.view)
+        now, instance = round_.clock.now(), stray.instance
+        record = self._rebuilding.record(f"unknown-{instance.instance_id}", stray, round_.view)
         going = msgspec.structs.replace(
             record,
-            phase=ClaimPhase.REGISTERED if found.node is not None else ClaimPhase.LAUNCHED,
-            node_name=found.node.name if found.node is not None else "",
-            deletion=Deletion(reason=TerminationReason.UNKNOWN_INSTANCE, message=found.problem, asked_at=now),
+            phase=ClaimPhase.REGISTERED if stray.node is not None else ClaimPhase.LAUNCHED,
+            node_name=stray.node.name if stray.node is not None else "",
+            deletion=Deletion(reason=TerminationReason.UNKNOWN_INSTANCE, message=stray.problem, asked_at=now),
             reserved={},
         )
         if self._claims.restore(going) is None:
             return
         round_.report.decide(
-            DecisionKind.TERMINATE, instance.instance_id, TerminationReason.UNKNOWN_INSTANCE, found.problem
+            DecisionKind.TERMINATE, instance.instance_id, TerminationReason.UNKNOWN_INSTANCE, stray.problem
         )
         self._work.send([work_on_claim(going.name, now)])
         self._wake_ups.send([wake_up(TerminationReason.UNKNOWN_INSTANCE)])
 
 
-def _pool_of(found: UnclaimedInstance) -> str:
-    return found.instance.tags.get(labels.NODEPOOL, "")
+def _pool_of(stray: UnclaimedInstance) -> str:
+    return stray.instance.tags.get(labels.NODEPOOL, "")
 
 
 def _brake(unknown: Sequence[UnclaimedInstance], fleet: int, may_end: int) -> Brake:

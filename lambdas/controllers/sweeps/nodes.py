@@ -122,8 +122,8 @@ class OrphanedNodes(Sweep):
     def run(self, round_: ReconcileRound) -> None:
         """Release the nodes that are old and not ready."""
         present = {instance.provider_id for instance in round_.instances}
-        known = {record.provider_id for record in round_.view.claims.values()}
-        unknown = (node for node in round_.view.snapshot.nodes if node.provider_id not in present | known)
+        claimed = {record.provider_id for record in round_.view.claims.values()}
+        unknown = (node for node in round_.view.snapshot.nodes if node.provider_id not in present | claimed)
         now = round_.clock.now()
         orphans = [node for node in unknown if labels.CLAIM in node.annotations and _is_dead(node, now)]
         if not orphans:
@@ -256,7 +256,11 @@ class MarkedNodes(Sweep):
             marks = tuple(mark for mark, is_wanted in wanted if is_wanted)
             if marks != tuple(mark for mark in MARKS if mark in node.taints):
                 changed.append((node, marks))
-        round_.each(changed, lambda found: mark_node(self._kubernetes, *found), subject=lambda found: found[0].name)
+        round_.each(
+            changed,
+            lambda node_and_marks: mark_node(self._kubernetes, *node_and_marks),
+            subject=lambda node_and_marks: node_and_marks[0].name,
+        )
 
 
 # Finds nodes that joined but do not become ready for pods.
@@ -306,7 +310,7 @@ class SettlingChanges:
     def waiting(
         self,
         kind: str,
-        said: Mapping[str, str],
+        text_by_pool: Mapping[str, str],
         going: Collection[str],
         round_: ReconcileRound,
         *,
@@ -319,14 +323,14 @@ class SettlingChanges:
         `written` says who writes it, if that is not the NodePool's writers. The first change of the hours waits, too; the
         others are explicit wishes, which are followed once.
         """
-        now, known = round_.clock.now(), self.rows(round_)
+        now, rows = round_.clock.now(), self.rows(round_)
         current: dict[str, Rollout] = {}
-        for pool, text in sorted(said.items()):
+        for pool, text in sorted(text_by_pool.items()):
             key, holds = kind + pool, pool in going or pool in watched
-            if holds or key in known:
-                row = said_now(known.get(key), key, text, now)
+            if holds or key in rows:
+                row = said_now(rows.get(key), key, text, now)
                 current[pool] = row.kept(now) if holds else row
-        changed = {row.node_pool: row for row in current.values() if row != known.get(row.node_pool)}
+        changed = {row.node_pool: row for row in current.values() if row != rows.get(row.node_pool)}
         if changed:
             self._moves.write(MoveHistory(rollouts=changed), now)
             self._rows.update(changed)

@@ -72,20 +72,20 @@ def untracked(
         now: The time of the observation.
         min_age: Unclaimed instances that were launched more recently are left out.
     """
-    tagged = [found for found in instances if found.is_alive and labels.CLAIM in found.tags]
-    known = {record.instance_id: record.name for record in view.claims.values()}
-    missing = (found for found in tagged if found.instance_id not in known and not _may_be_unreadable(found, view))
-    found = sorted(missing, key=lambda found: found.instance_id)
-    nodes, awaited = _by_provider_id(view.snapshot.nodes), _awaited(found, view)
+    tagged = [instance for instance in instances if instance.is_alive and labels.CLAIM in instance.tags]
+    claim_by_instance = {record.instance_id: record.name for record in view.claims.values()}
+    missing = (i for i in tagged if i.instance_id not in claim_by_instance and not _may_be_unreadable(i, view))
+    without_claim = sorted(missing, key=lambda instance: instance.instance_id)
+    nodes, awaited = _by_provider_id(view.snapshot.nodes), _awaited(without_claim, view)
     owners = _owners(tagged, nodes, view)
     return UnclaimedInstances(
         awaited=tuple(
-            (instance, awaited[instance.instance_id]) for instance in found if instance.instance_id in awaited
+            (instance, awaited[instance.instance_id]) for instance in without_claim if instance.instance_id in awaited
         ),
         unnamed=tuple(
-            (instance, known[instance.instance_id])
-            for instance in sorted(tagged, key=lambda found: found.instance_id)
-            if instance.instance_id in known and is_unnamed(instance.tags)
+            (instance, claim_by_instance[instance.instance_id])
+            for instance in sorted(tagged, key=lambda instance: instance.instance_id)
+            if instance.instance_id in claim_by_instance and is_unnamed(instance.tags)
         ),
         unclaimed=tuple(
             UnclaimedInstance(
@@ -94,24 +94,24 @@ def untracked(
                 _problem(instance, nodes, owners, view, now),
                 is_copy=_owner_of(instance, owners) != instance.instance_id,
             )
-            for instance in found
+            for instance in without_claim
             if instance.instance_id not in awaited and now - instance.launched_at >= min_age
         ),
         tagged=len(tagged),
     )
 
 
-def _may_be_unreadable(found: Instance, view: ClusterState) -> bool:
+def _may_be_unreadable(instance: Instance, view: ClusterState) -> bool:
     """Whether the instance may belong to a claim whose row cannot be read.
 
     Names of claims that share a launch differ in what follows the last hyphen only.
     """
-    if not is_unnamed(found.tags):
-        return found.tags[labels.CLAIM] in view.unreadable_claims
-    launched = [record for record in view.claims.values() if launch_name(record) == found.tags[labels.LAUNCH]]
+    if not is_unnamed(instance.tags):
+        return instance.tags[labels.CLAIM] in view.unreadable_claims
+    launched = [record for record in view.claims.values() if launch_name(record) == instance.tags[labels.LAUNCH]]
     if launched and len(launched) >= launched[0].shares:
         return False
-    prefix = launched[0].name.rpartition("-")[0] if launched else found.tags.get(labels.NODEPOOL, "")
+    prefix = launched[0].name.rpartition("-")[0] if launched else instance.tags.get(labels.NODEPOOL, "")
     return any(name.startswith(f"{prefix}-") for name in view.unreadable_claims)
 
 
@@ -120,29 +120,29 @@ def _owners(tagged: Iterable[Instance], nodes: Mapping[str, Node], view: Cluster
 
     Whoever may launch instances can copy tags.
     """
-    named = [found for found in tagged if not is_unnamed(found.tags)]
-    named.sort(key=lambda found: (found.provider_id not in nodes, found.launched_at, found.instance_id))
-    first = {found.tags[labels.CLAIM]: found.instance_id for found in reversed(named)}
+    named = [instance for instance in tagged if not is_unnamed(instance.tags)]
+    named.sort(key=lambda instance: (instance.provider_id not in nodes, instance.launched_at, instance.instance_id))
+    first = {instance.tags[labels.CLAIM]: instance.instance_id for instance in reversed(named)}
     return first | {record.name: record.instance_id for record in view.claims.values()}
 
 
-def _owner_of(found: Instance, owners: Mapping[str, str]) -> str:
-    return found.instance_id if is_unnamed(found.tags) else owners[found.tags[labels.CLAIM]]
+def _owner_of(instance: Instance, owners: Mapping[str, str]) -> str:
+    return instance.instance_id if is_unnamed(instance.tags) else owners[instance.tags[labels.CLAIM]]
 
 
 def _problem(
-    found: Instance, nodes: Mapping[str, Node], owners: Mapping[str, str], view: ClusterState, now: datetime
+    instance: Instance, nodes: Mapping[str, Node], owners: Mapping[str, str], view: ClusterState, now: datetime
 ) -> str:
     """Return why no claim can be rebuilt for it now, empty if one can."""
-    name, pool = found.tags[labels.CLAIM], found.tags.get(labels.NODEPOOL, "")
-    owner = _owner_of(found, owners)
-    if owner != found.instance_id or name in view.claims:
+    name, pool = instance.tags[labels.CLAIM], instance.tags.get(labels.NODEPOOL, "")
+    owner = _owner_of(instance, owners)
+    if owner != instance.instance_id or name in view.claims:
         return f"claim {name} has another instance, {owner}"
-    if pool not in view.node_pools and labels.MADE_BY_HAND not in found.tags:
+    if pool not in view.node_pools and labels.MADE_BY_HAND not in instance.tags:
         return f"its NodePool {pool or '(none)'} does not exist"
     # An older rebuilt claim would be removed at once as not having joined: an empty list of nodes would remove the whole
     # fleet.
-    if found.provider_id not in nodes and now - found.launched_at >= REGISTRATION_TIMEOUT:
+    if instance.provider_id not in nodes and now - instance.launched_at >= REGISTRATION_TIMEOUT:
         return f"claim {name} is not in the table and no node of it has joined"
     return ""
 
@@ -198,15 +198,17 @@ class Rebuilding:
         self._read_for: ClusterState | None = None
         self._catalogues: dict[str, Catalogue] = {}
 
-    def adopt(self, found: Instance, claim: str, view: ClusterState, report: RunReport) -> None:
+    def adopt(self, instance: Instance, claim: str, view: ClusterState, report: RunReport) -> None:
         """Assign the instance to the claim that requested it, whose launch response was lost."""
         now = self._clock.now()
         record = view.claims[claim]
         try:
-            self._launcher.answer_writer.adopt(record, found, self._catalogue(record.plan.node_class.name, view), now)
+            self._launcher.answer_writer.adopt(
+                record, instance, self._catalogue(record.plan.node_class.name, view), now
+            )
         except (ConflictError, NotFoundError):
             return
-        report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {found.instance_id}")
+        report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {instance.instance_id}")
         self._work.send([work_on_claim(record.name, now)])
 
     def still_there(self, unclaimed: Sequence[UnclaimedInstance]) -> tuple[UnclaimedInstance, ...]:
@@ -217,29 +219,29 @@ class Rebuilding:
         alive = {stray.instance_id for stray in self._cloud.instances(ids) if stray.is_alive}
         return tuple(stray for stray in unclaimed if stray.instance.instance_id in alive)
 
-    def judged(self, found: UnclaimedInstance) -> UnclaimedInstance:
+    def judged(self, stray: UnclaimedInstance) -> UnclaimedInstance:
         """Return the instance, with a problem if its hand-made NodeClaim is gone. Raises PortError.
 
         Of two runs that request one launch, one may be denied and release the NodeClaim while the other gets the instance.
         """
-        uid, name = found.instance.tags.get(labels.MADE_BY_HAND, ""), found.instance.tags[labels.CLAIM]
-        if found.problem or not uid or not self._is_withdrawn(name, uid):
-            return found
-        return msgspec.structs.replace(found, problem=f"NodeClaim {name}, for which it was launched, is gone")
+        uid, name = stray.instance.tags.get(labels.MADE_BY_HAND, ""), stray.instance.tags[labels.CLAIM]
+        if stray.problem or not uid or not self._is_withdrawn(name, uid):
+            return stray
+        return msgspec.structs.replace(stray, problem=f"NodeClaim {name}, for which it was launched, is gone")
 
-    def rebuild(self, found: UnclaimedInstance, view: ClusterState, report: RunReport) -> None:
+    def rebuild(self, stray: UnclaimedInstance, view: ClusterState, report: RunReport) -> None:
         """Store the claim again, unless another run has. Raises PortError."""
-        record = self.record(_claim_of(found.instance), found, view)
+        record = self.record(_claim_of(stray.instance), stray, view)
         if self._claims.restore(record) is None:
             return
         report.count("rebuiltClaims")
-        message = f"its row was lost; instance {found.instance.instance_id} was {record.phase}"
+        message = f"its row was lost; instance {stray.instance.instance_id} was {record.phase}"
         report.decide(DecisionKind.ADOPT, record.name, ClaimReason.REBUILT, message)
         self._work.send([work_on_claim(record.name, self._clock.now())])
 
-    def record(self, name: str, found: UnclaimedInstance, view: ClusterState) -> ClaimRecord:
+    def record(self, name: str, stray: UnclaimedInstance, view: ClusterState) -> ClaimRecord:
         """Return the claim with this name without storing it. Raises NotFoundError before the market was read."""
-        instance, node = found.instance, found.node
+        instance, node = stray.instance, stray.node
         pool_name = instance.tags.get(labels.NODEPOOL, "")
         pools = (pool for pool in view.snapshot.node_pools if pool.name == pool_name)
         pool = next(pools, NodePool(name=pool_name))

@@ -76,7 +76,7 @@ class BudgetPlaces:
 
     def explanation(self, pool: str) -> str:
         """Return why a NodePool's budgets let no further claim leave: what they allow, who uses it, when more may leave."""
-        node_pool = next(known for known in self._snapshot.node_pools if known.name == pool)
+        node_pool = next(candidate for candidate in self._snapshot.node_pools if candidate.name == pool)
         nodes = counted_nodes(self._snapshot, self._states).get(pool, 0)
         going = going_nodes(self._snapshot, self._states, self._reason).get(pool, [])
         return budget_explanation(node_pool, nodes, self._reason, going, self._clock.now())

@@ -305,12 +305,12 @@ class Scope:
         else:
             names = frozenset[str]().union(*(expression.names for expression in there))
             values = frozenset[str]().union(*(expression.values for expression in there))
-        for used, known, kind in ((names, self._names, "name"), (values, self._values, "value")):
-            if used == known.keys():
+        for used, defined, kind in ((names, self._names, "name"), (values, self._values, "value")):
+            if used == defined.keys():
                 continue
-            for missing in sorted(used - known.keys()):
+            for missing in sorted(used - defined.keys()):
                 raise invalid(f"An expression attribute {kind} used in expression is not defined: {missing}")
-            for unused in sorted(known.keys() - used):
+            for unused in sorted(defined.keys() - used):
                 raise invalid(
                     f"Value provided in ExpressionAttribute{kind.title()}s unused in expressions: keys: {{{unused}}}"
                 )
@@ -329,22 +329,22 @@ class Scope:
         """Return the path with its placeholders replaced by names."""
         return tuple(self._names[p] if isinstance(p, str) and p.startswith("#") else p for p in path.parts)
 
-    def given(self, given: Given) -> Value:
+    def given(self, placeholder: Given) -> Value:
         """Return the value of a placeholder."""
-        return self._values[given.name]
+        return self._values[placeholder.name]
 
 
 def read(item: Item, path: tuple[str | int, ...]) -> Value | None:
     """Return the value at a path, None if there is none."""
-    found: Any = {"M": item}
+    current: Any = {"M": item}
     for part in path:
-        content = found.get("M" if isinstance(part, str) else "L")
+        content = current.get("M" if isinstance(part, str) else "L")
         if content is None or (isinstance(part, int) and part >= len(content)):
             return None
-        found = content.get(part) if isinstance(part, str) else content[part]
-        if found is None:
+        current = content.get(part) if isinstance(part, str) else content[part]
+        if current is None:
             return None
-    value: Value = found
+    value: Value = current
     return value
 
 
@@ -371,23 +371,23 @@ def holds(tree: Any, item: Item, scope: Scope) -> bool:
     return _compared(name, [value for value in values if value is not None])
 
 
-def _compared(name: str, found: list[Value]) -> bool:
+def _compared(name: str, operands: list[Value]) -> bool:
     if name == "begins_with":
-        kind = kind_of(found[1])
-        return kind in ("S", "B") and kind in found[0] and bool(found[0][kind].startswith(found[1][kind]))
+        kind = kind_of(operands[1])
+        return kind in ("S", "B") and kind in operands[0] and bool(operands[0][kind].startswith(operands[1][kind]))
     if name == "contains":
-        return contains(found[0], found[1])
+        return contains(operands[0], operands[1])
     if name == "attribute_type":
-        return bool(kind_of(found[0]) == found[1]["S"])
+        return bool(kind_of(operands[0]) == operands[1]["S"])
     if name == "BETWEEN":
-        return _ordered("<=", found[1], found[0]) and _ordered("<=", found[0], found[2])
-    return _ordered(name, found[0], found[1])
+        return _ordered("<=", operands[1], operands[0]) and _ordered("<=", operands[0], operands[2])
+    return _ordered(name, operands[0], operands[1])
 
 
-def _ordered(name: str, one: Value, other: Value) -> bool:
-    if one.keys() != other.keys():
+def _ordered(name: str, first: Value, second: Value) -> bool:
+    if first.keys() != second.keys():
         return False
-    return _ORDER[name](order_of(one), order_of(other))
+    return _ORDER[name](order_of(first), order_of(second))
 
 
 def _value(operand: Any, item: Item, scope: Scope) -> Value | None:
@@ -459,8 +459,8 @@ def _pick(holder: Any, path: Where, value: Value) -> None:
         inner = value
     else:
         kind = "M" if isinstance(rest[0], str) else "L"
-        known = holder.get(first) if isinstance(first, str) else None
-        inner = known or {kind: {} if kind == "M" else []}
+        held = holder.get(first) if isinstance(first, str) else None
+        inner = held or {kind: {} if kind == "M" else []}
         _pick(inner[kind], tuple(rest), value)
     if isinstance(first, str):
         holder[first] = inner
@@ -474,26 +474,26 @@ def _result(change: Change, path: Where, item: Item, scope: Scope) -> Value | No
         return _operand(change.operand, item, scope)
     if change.clause == "REMOVE":
         return None
-    known, given = read(item, path), scope.given(change.operand)
-    kind = kind_of(given)
+    current, operand = read(item, path), scope.given(change.operand)
+    kind = kind_of(operand)
     if change.clause == "ADD":
-        return _added(known, given, kind)
-    if known is None:
+        return _added(current, operand, kind)
+    if current is None:
         return None
-    if kind_of(known) != kind:
+    if kind_of(current) != kind:
         raise _mismatch()
-    remainder = without(kind, known[kind], given[kind])
+    remainder = without(kind, current[kind], operand[kind])
     return {kind: remainder} if remainder else None
 
 
-def _added(known: Value | None, given: Value, kind: str) -> Value:
-    if known is None:
-        return taken_in({"v": given})["v"]
-    if kind_of(known) != kind:
+def _added(current: Value | None, operand: Value, kind: str) -> Value:
+    if current is None:
+        return taken_in({"v": operand})["v"]
+    if kind_of(current) != kind:
         raise _mismatch()
     if kind == "N":
-        return {kind: added(known[kind], given[kind])}
-    return {kind: joined(kind, known[kind], given[kind])}
+        return {kind: added(current[kind], operand[kind])}
+    return {kind: joined(kind, current[kind], operand[kind])}
 
 
 def _operand(operand: Any, item: Item, scope: Scope) -> Value:

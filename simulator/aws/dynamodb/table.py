@@ -94,12 +94,12 @@ class Items:
 
     def changed_since(self, moment: datetime) -> dict[Key, Item | None]:
         """Return what was written after `moment`, with the items as they were then."""
-        then: dict[Key, Item | None] = {}
+        items_before: dict[Key, Item | None] = {}
         for written in reversed(self._journal):
             if written.at <= moment:
                 break
-            then[written.key] = written.before
-        return then
+            items_before[written.key] = written.before
+        return items_before
 
     def newest(self) -> Iterator[Key]:
         """Return the keys of all items, the most recently written first."""
@@ -494,11 +494,11 @@ class Table:
     def _checked(
         self, operation: str, answer: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        known = _KNOWN[operation]
+        parameters = _KNOWN[operation]
 
         def ask(request: dict[str, Any]) -> dict[str, Any]:
-            if not request.keys() <= known:
-                unknown = ", ".join(sorted(request.keys() - known))
+            if not request.keys() <= parameters:
+                unknown = ", ".join(sorted(request.keys() - parameters))
                 raise UnansweredError(f"{operation} with {unknown}: add it to {__name__}")
             self._sweep()
             return answer(request)

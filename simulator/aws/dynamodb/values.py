@@ -44,10 +44,10 @@ def number(text: str) -> Decimal:
         raise invalid("The parameter cannot be converted to a numeric value: " + text) from None
 
 
-def added(one: str, other: str, sign: int = 1) -> str:
+def added(first: str, second: str, sign: int = 1) -> str:
     """The sum of two numbers, or their difference. Raises AwsError if it has too many digits."""
     try:
-        return written((_NUMBERS.add if sign > 0 else _NUMBERS.subtract)(number(one), number(other)))
+        return written((_NUMBERS.add if sign > 0 else _NUMBERS.subtract)(number(first), number(second)))
     except Inexact:
         raise _too_long() from None
 
@@ -68,21 +68,21 @@ def copied(item: Item) -> Item:
     return {name: _copied(value) for name, value in item.items()}
 
 
-def equal(one: Value | None, other: Value | None) -> bool:
+def equal(first: Value | None, second: Value | None) -> bool:
     """Return whether both exist and are equal: numbers by value, sets regardless of order."""
-    if one is None or other is None or one.keys() != other.keys():
+    if first is None or second is None or first.keys() != second.keys():
         return False
-    kind = kind_of(one)
+    kind = kind_of(first)
     if kind == "N":
-        return number(one[kind]) == number(other[kind])
+        return number(first[kind]) == number(second[kind])
     if kind in _SETS:
-        return _members(kind, one[kind]) == _members(kind, other[kind])
+        return _members(kind, first[kind]) == _members(kind, second[kind])
     if kind == "L":
-        return len(one[kind]) == len(other[kind]) and all(map(equal, one[kind], other[kind]))
+        return len(first[kind]) == len(second[kind]) and all(map(equal, first[kind], second[kind]))
     if kind == "M":
-        mine, theirs = one[kind], other[kind]
+        mine, theirs = first[kind], second[kind]
         return mine.keys() == theirs.keys() and all(equal(mine[name], theirs[name]) for name in mine)
-    return bool(one[kind] == other[kind])
+    return bool(first[kind] == second[kind])
 
 
 def order_of(value: Value) -> tuple[str, Any]:
@@ -97,14 +97,14 @@ def order_of(value: Value) -> tuple[str, Any]:
     return kind, number(content) if kind == "N" else content.encode() if kind == "S" else bytes(content)
 
 
-def contains(whole: Value, part: Value) -> bool:
+def contains(container: Value, part: Value) -> bool:
     """Whether a set or list has this element, or a text this part."""
-    kind, wanted = kind_of(whole), kind_of(part)
+    kind, wanted = kind_of(container), kind_of(part)
     if kind in _SETS and wanted == kind[0]:
-        return _members(kind, part.values()) <= _members(kind, whole[kind])
+        return _members(kind, part.values()) <= _members(kind, container[kind])
     if kind == "L":
-        return any(equal(element, part) for element in whole[kind])
-    return kind in ("S", "B") and wanted == kind and part[kind] in whole[kind]
+        return any(equal(element, part) for element in container[kind])
+    return kind in ("S", "B") and wanted == kind and part[kind] in container[kind]
 
 
 def length(value: Value) -> int | None:
@@ -120,17 +120,17 @@ def bytes_of(item: Item) -> int:
     return sum(len(name.encode()) + _bytes(value) for name, value in item.items())
 
 
-def joined(kind: str, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:
+def joined(kind: str, first: Iterable[Any], second: Iterable[Any]) -> list[Any]:
     """Return the union of both sets, sorted."""
-    known = list(one)
-    have = _members(kind, known)
-    return known + [member for member in other if not _members(kind, (member,)) <= have]
+    members = list(first)
+    have = _members(kind, members)
+    return members + [member for member in second if not _members(kind, (member,)) <= have]
 
 
-def without(kind: str, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:
+def without(kind: str, first: Iterable[Any], second: Iterable[Any]) -> list[Any]:
     """The first set without the members of the second."""
-    taken = _members(kind, other)
-    return [member for member in one if not _members(kind, (member,)) <= taken]
+    taken = _members(kind, second)
+    return [member for member in first if not _members(kind, (member,)) <= taken]
 
 
 def _too_long() -> AwsError:

@@ -149,14 +149,14 @@ def _read_node_configs(bodies: Iterable[str]) -> KubeletConfig | None:
     return config
 
 
-def _take_kubelet_config(config: KubeletConfig, given: Mapping[str, Any]) -> None:
-    config.max_pods = given.get("maxPods", config.max_pods)
-    config.pods_per_core = given.get("podsPerCore", config.pods_per_core)
-    for taint in given.get("registerWithTaints") or ():
+def _take_kubelet_config(config: KubeletConfig, fields: Mapping[str, Any]) -> None:
+    config.max_pods = fields.get("maxPods", config.max_pods)
+    config.pods_per_core = fields.get("podsPerCore", config.pods_per_core)
+    for taint in fields.get("registerWithTaints") or ():
         config.taints.append(_taint(taint["key"], taint.get("value", ""), taint["effect"]))
-    config.kube_reserved |= _texts(given.get("kubeReserved"))
-    config.system_reserved |= _texts(given.get("systemReserved"))
-    config.eviction_hard |= _texts(given.get("evictionHard"))
+    config.kube_reserved |= _texts(fields.get("kubeReserved"))
+    config.system_reserved |= _texts(fields.get("systemReserved"))
+    config.eviction_hard |= _texts(fields.get("evictionHard"))
 
 
 def _take_flags(config: KubeletConfig, flags: Iterable[str]) -> None:
@@ -209,8 +209,8 @@ def _pairs(text: str, between: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in pairs}
 
 
-def _texts(given: Mapping[str, Any] | None) -> dict[str, str]:
-    return {key: str(value) for key, value in (given or {}).items()}
+def _texts(amounts: Mapping[str, Any] | None) -> dict[str, str]:
+    return {key: str(value) for key, value in (amounts or {}).items()}
 
 
 # Computes a node's capacity and allocatable (Kubernetes, node allocatable).

@@ -204,22 +204,23 @@ class PlacementGroups:
         if unknown:
             raise AwsError("InvalidPlacementGroup.Unknown", f"The Placement Group '{unknown[0]}' is unknown.")
         groups = [group for group in GROUPS if group.id in ids]
-        return {"PlacementGroups": [_described(one) for one in filtered(groups, request.get("Filters"), _values)]}
+        matching = filtered(groups, request.get("Filters"), _values)
+        return {"PlacementGroups": [_described(group) for group in matching]}
 
-    def problem(self, asked: Mapping[str, Any]) -> tuple[str, str] | None:
+    def problem(self, placement: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return the error code and message with which EC2 refuses a launch into a missing group; None for an existing one."""
-        wanted = asked.get("GroupId") or asked.get("GroupName")
+        wanted = placement.get("GroupId") or placement.get("GroupName")
         if not wanted or self._find(wanted) is not None:
             return None
         return "InvalidPlacementGroup.Unknown", f"The Placement Group '{wanted}' is unknown."
 
-    def place(self, asked: Mapping[str, Any]) -> tuple[str, int]:
+    def place(self, placement: Mapping[str, Any]) -> tuple[str, int]:
         """Return the group and the partition of one more instance: EC2 fills partitions evenly if none is requested."""
-        group = self._find(asked.get("GroupId") or asked.get("GroupName") or "")
+        group = self._find(placement.get("GroupId") or placement.get("GroupName") or "")
         if group is None:
             return "", 0
         chosen = next(self._launched) % group.partitions + 1 if group.partitions else 0
-        return group.id, int(asked.get("PartitionNumber") or chosen)
+        return group.id, int(placement.get("PartitionNumber") or chosen)
 
     def _find(self, wanted: str) -> PlacementGroup | None:
         return next(
@@ -292,9 +293,9 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
 
 def check_tags(request: Mapping[str, Any]) -> None:
     """Raise AwsError if the request gives a resource more tags than EC2 accepts."""
-    for given in request.get("TagSpecifications") or ():
-        if len(given["Tags"]) > TAGS_MAX:
-            raise AwsError("TagLimitExceeded", f"A {given['ResourceType']} may have {TAGS_MAX} tags at most")
+    for specification in request.get("TagSpecifications") or ():
+        if len(specification["Tags"]) > TAGS_MAX:
+            raise AwsError("TagLimitExceeded", f"A {specification['ResourceType']} may have {TAGS_MAX} tags at most")
 
 
 class LaunchChecks:
@@ -423,8 +424,8 @@ class Fleets:
         """
         token, content = request.get("ClientToken", ""), _content(request)
         if token in self._by_token:
-            known, answer = self._by_token[token]
-            if known != content:
+            earlier, answer = self._by_token[token]
+            if earlier != content:
                 raise AwsError("IdempotentParameterMismatch", "The client token was used with other parameters")
             return copy.deepcopy(answer) if self.repeats_launches else {"FleetId": answer["FleetId"]}
         check_tags(request)

@@ -432,9 +432,9 @@ class Reservations:
 
     def make(self, reservation: Reservation) -> None:
         """Add a reservation, or replace the one with this id and keep its instances."""
-        known, now = self._all.get(reservation.id), self._clock.now()
-        if known is not None:
-            reservation.members = known.members
+        replaced, now = self._all.get(reservation.id), self._clock.now()
+        if replaced is not None:
+            reservation.members = replaced.members
         self._all[reservation.id] = reservation
         if reservation.starts_at is not None and reservation.starts_at > now:
             reservation.state = reservation.booked
@@ -522,37 +522,41 @@ class Reservations:
         if reservation is not None:
             reservation.members.discard(instance.id)
 
-    def _described(self, one: Reservation) -> dict[str, Any]:
+    def _described(self, reservation: Reservation) -> dict[str, Any]:
         described = {
-            "CapacityReservationId": one.id,
-            "OwnerId": one.owner,
-            "InstanceType": one.instance_type,
+            "CapacityReservationId": reservation.id,
+            "OwnerId": reservation.owner,
+            "InstanceType": reservation.instance_type,
             "InstancePlatform": "Linux/UNIX",
-            "AvailabilityZone": one.zone,
+            "AvailabilityZone": reservation.zone,
             "Tenancy": "default",
-            "TotalInstanceCount": one.total,
-            "AvailableInstanceCount": one.free,
-            "State": one.state,
-            "EndDateType": "unlimited" if one.ends_at is None else "limited",
-            "InstanceMatchCriteria": one.criteria,
-            "ReservationType": one.kind,
-            "Tags": tag_list({**one.tags, _SIZE_TAG: str(one.total)} if one.kind == BLOCK else one.tags),
+            "TotalInstanceCount": reservation.total,
+            "AvailableInstanceCount": reservation.free,
+            "State": reservation.state,
+            "EndDateType": "unlimited" if reservation.ends_at is None else "limited",
+            "InstanceMatchCriteria": reservation.criteria,
+            "ReservationType": reservation.kind,
+            "Tags": tag_list(
+                {**reservation.tags, _SIZE_TAG: str(reservation.total)}
+                if reservation.kind == BLOCK
+                else reservation.tags
+            ),
         }
-        if one.interruptible:
+        if reservation.interruptible:
             described["Interruptible"] = True
-        dates = {"StartDate": one.starts_at, "EndDate": one.ends_at}
+        dates = {"StartDate": reservation.starts_at, "EndDate": reservation.ends_at}
         return described | {name: date for name, date in dates.items() if date is not None}
 
 
-def _values(one: Reservation, name: str) -> tuple[str, ...]:
-    by_tag = of_tags(one.tags, name)
+def _values(reservation: Reservation, name: str) -> tuple[str, ...]:
+    by_tag = of_tags(reservation.tags, name)
     if by_tag is not None:
         return by_tag
     fields = {
-        "state": one.state,
-        "owner-id": one.owner,
-        "instance-type": one.instance_type,
-        "instance-match-criteria": one.criteria,
-        "availability-zone": one.zone,
+        "state": reservation.state,
+        "owner-id": reservation.owner,
+        "instance-type": reservation.instance_type,
+        "instance-match-criteria": reservation.criteria,
+        "availability-zone": reservation.zone,
     }
     return of_fields(fields, name)

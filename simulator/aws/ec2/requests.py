@@ -65,8 +65,8 @@ class InstanceCalls:
             AwsError: If an id is unknown or EC2 has no such filter.
         """
         ids = request.get("InstanceIds") or []
-        then = self._view()
-        instances: Iterable[Instance] = [_known(then, i) for i in ids] if ids else then.values()
+        visible = self._view()
+        instances: Iterable[Instance] = [_known(visible, i) for i in ids] if ids else visible.values()
         # Filter by id first: it leaves the fewest instances to the other filters.
         filters = sorted(request.get("Filters") or (), key=lambda wanted: wanted["Name"] != "instance-id")
         answer = paged("Instances", filtered(instances, filters, _values), request, _PAGE)

@@ -24,25 +24,27 @@ Values = Callable[[Found, str], Iterable[str]]
 """Returns a resource's values for a filter's name."""
 
 
-def filtered(found: Iterable[Found], filters: Iterable[Mapping[str, Any]] | None, values: Values[Found]) -> list[Found]:
+def filtered(
+    resources: Iterable[Found], filters: Iterable[Mapping[str, Any]] | None, values: Values[Found]
+) -> list[Found]:
     """Return the resources that match every filter: one of its patterns must match one of the values."""
-    matching = list(found)
+    matching = list(resources)
     for wanted in filters or ():
         name, matches = wanted["Name"], _any_of(wanted["Values"])
         matching = [item for item in matching if any(map(matches, values(item, name)))]
     return matching
 
 
-def page(found: Sequence[Any], request: Mapping[str, Any], at_most: int) -> tuple[Sequence[Any], str | None]:
+def page(resources: Sequence[Any], request: Mapping[str, Any], at_most: int) -> tuple[Sequence[Any], str | None]:
     """Return the page for the request's MaxResults and NextToken, and the token of the next page."""
     start, size = int(request.get("NextToken") or 0), int(request.get("MaxResults") or at_most)
     end = start + min(size, at_most)
-    return found[start:end], str(end) if end < len(found) else None
+    return resources[start:end], str(end) if end < len(resources) else None
 
 
-def paged(key: str, found: Sequence[Any], request: Mapping[str, Any], at_most: int) -> dict[str, Any]:
+def paged(key: str, resources: Sequence[Any], request: Mapping[str, Any], at_most: int) -> dict[str, Any]:
     """An answer that holds a page under `key`."""
-    items, token = page(found, request, at_most)
+    items, token = page(resources, request, at_most)
     return {key: list(items)} if token is None else {key: list(items), "NextToken": token}
 
 
@@ -172,8 +174,8 @@ class Images:
         family = alias.partition("@")[0]
         variants = [variant for variant in _VARIANTS if variant.alias == family]
         if not variants:
-            known = sorted({variant.alias for variant in _VARIANTS})
-            raise InvalidInputError(f"{alias!r} is none of {', '.join(known)}", field="ami.alias")
+            aliases = sorted({variant.alias for variant in _VARIANTS})
+            raise InvalidInputError(f"{alias!r} is none of {', '.join(aliases)}", field="ami.alias")
         version = self._clock.now().strftime("v%Y%m%d%H%M%S")
         for variant in variants:
             ending = "" if variant == variants[0] else f"{variant.architecture}{variant.kind}".replace("_", "")
@@ -224,27 +226,27 @@ class Images:
         return self._publish(variant, version, self._clock.now() - 2 * _AGE)
 
     def _publish(self, variant: _Variant, version: str, created_at: datetime, image_id: str = "") -> str:
-        given = image_id or _derived_id(variant, version)
-        if given not in self._images:
-            self._images[given] = Image(
-                id=given,
+        chosen_id = image_id or _derived_id(variant, version)
+        if chosen_id not in self._images:
+            self._images[chosen_id] = Image(
+                id=chosen_id,
                 name=_name(variant, version),
                 description=f"{variant.alias} {variant.kind} {variant.architecture}",
                 architecture=variant.architecture,
                 created_at=created_at,
             )
-            self._on_publish(self._images[given])
-        return given
+            self._on_publish(self._images[chosen_id])
+        return chosen_id
 
 
-def _variant_of(alias: str, found: tuple[str, ...]) -> tuple[_Variant, str]:
+def _variant_of(alias: str, captured: tuple[str, ...]) -> tuple[_Variant, str]:
     if alias == "al2":
-        return _Variant(alias, *_AL2.get(found[1], _AL2_GPU)), found[2]
+        return _Variant(alias, *_AL2.get(captured[1], _AL2_GPU)), captured[2]
     if alias == "al2023":
-        return _Variant(alias, found[1], found[2]), found[3]
+        return _Variant(alias, captured[1], captured[2]), captured[3]
     if alias == "bottlerocket":
-        return _Variant(alias, found[2], "nvidia" if found[1] else "standard"), found[3]
-    return _Variant(f"windows{found[0]}", "x86_64", "standard"), LATEST[0]
+        return _Variant(alias, captured[2], "nvidia" if captured[1] else "standard"), captured[3]
+    return _Variant(f"windows{captured[0]}", "x86_64", "standard"), LATEST[0]
 
 
 def _derived_id(variant: _Variant, version: str) -> str:
@@ -337,11 +339,11 @@ class Templates:
     def create(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:CreateLaunchTemplate. Raises AwsError if the name is taken."""
         name, token = request["LaunchTemplateName"], request.get("ClientToken", "")
-        known = self._by_name.get(name)
-        if known is not None and (not token or known.token != token):
+        template = self._by_name.get(name)
+        if template is not None and (not token or template.token != token):
             raise AwsError("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
-        if known is None:
-            self._by_name[name] = known = _Kept(
+        if template is None:
+            self._by_name[name] = template = _Kept(
                 id=f"lt-{self._rng.getrandbits(68):017x}",
                 name=name,
                 created_at=self._clock.now(),
@@ -349,7 +351,7 @@ class Templates:
                 data=copy.deepcopy(request["LaunchTemplateData"]),
                 token=token,
             )
-        return {"LaunchTemplate": _described_template(known)}
+        return {"LaunchTemplate": _described_template(template)}
 
     def describe(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeLaunchTemplates. Raises AwsError for an unknown name or id."""

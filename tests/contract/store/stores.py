@@ -73,11 +73,11 @@ def requested(store: Store, *names: str, pool: str = "default") -> list[ClaimRec
 
 def going(*claims: ClaimRecord) -> list[ClaimChange]:
     """Claims that give back their share of the limits as they start to go."""
-    return [ClaimChange(found, msgspec.structs.replace(found, reserved={})) for found in claims]
+    return [ClaimChange(record, msgspec.structs.replace(record, reserved={})) for record in claims]
 
 
 def counters(store: Store, pool: str = "default") -> tuple[dict[str, int], int]:
     """What the claims of a NodePool hold."""
-    found = {usage.node_pool: usage for usage in store.stores.claims.usage()}
-    usage = found.get(pool, PoolUsage(node_pool=pool))
+    by_pool = {usage.node_pool: usage for usage in store.stores.claims.usage()}
+    usage = by_pool.get(pool, PoolUsage(node_pool=pool))
     return usage.reserved, usage.disrupting

@@ -30,15 +30,15 @@ def test_a_limit_is_kept_to_the_last_node(store: Store) -> None:
     """Otherwise, a NodePool costs more than its owner allowed."""
     claims = [claim(f"c{n}") for n in range(5)]
     requested = store.stores.claims.request(claims, {"default": {"nodes": 3}}, store.planner())
-    assert [found.name for found in requested.accepted] == ["c0", "c1", "c2"]
-    assert [found.name for found in requested.refused] == ["c3", "c4"]
+    assert [record.name for record in requested.accepted] == ["c0", "c1", "c2"]
+    assert [record.name for record in requested.refused] == ["c3", "c4"]
     assert len(store.stores.claims.all()) == 3
 
 
 def test_pools_have_limits_of_their_own(store: Store) -> None:
     claims = [claim("a", pool="one"), claim("b", pool="two")]
     requested = store.stores.claims.request(claims, {"one": {"cpu": 1000}}, store.planner())
-    assert [found.name for found in requested.accepted] == ["b"]
+    assert [record.name for record in requested.accepted] == ["b"]
 
 
 def test_limits_that_node_pools_share_are_kept_together(store: Store) -> None:
@@ -82,11 +82,11 @@ def test_a_cap_that_counts_all_nodes_by_now_counts_a_claim_once(store: Store) ->
     plan = msgspec.structs.replace(claim("a").plan, annotations=with_charges({}, {"costs/shop": PPM // 4}))
     (charged,) = claims.request([msgspec.structs.replace(claim("a"), plan=plan)], {}, store.planner()).accepted
     joined = msgspec.structs.replace(charged, limit_groups=("costs/shop",), counted_since={"costs/shop": NOW})
-    whole = claims.change(charged, joined, {"costs/shop": 5})
+    counted_once = claims.change(charged, joined, {"costs/shop": 5})
     counted = {usage.node_pool: usage.reserved for usage in claims.usage()}
-    assert (counted[GROUP_COUNTER + "costs/shop"], claims.get("a")) == (charged.reserved, whole)
+    assert (counted[GROUP_COUNTER + "costs/shop"], claims.get("a")) == (charged.reserved, counted_once)
     assert mismatches(claims, claims.all()) == []
-    claims.forget(whole)
+    claims.forget(counted_once)
     assert all(not any(usage.reserved.values()) for usage in claims.usage())
 
 
@@ -140,8 +140,8 @@ def test_a_claim_without_a_node_pool_is_stored_without_a_lease_and_counted_nowhe
 def test_a_claim_with_a_node_pool_keeps_its_limit_without_a_lease(store: Store) -> None:
     """Whoever sets a limit means it, whoever makes the NodeClaim."""
     limits = {"default": {"nodes": 1}}
-    found = [store.stores.claims.request([claim(name)], limits, None) for name in ("a", "b")]
-    assert [len(one.accepted) for one in found] == [1, 0]
+    requests = [store.stores.claims.request([claim(name)], limits, None) for name in ("a", "b")]
+    assert [len(requested.accepted) for requested in requests] == [1, 0]
 
 
 def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
@@ -154,7 +154,7 @@ def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
     store.stores.claims.forget(moved)
     store.stores.claims.forget(moved)
     requested = store.stores.claims.request([claim("b"), claim("c")], limits, store.planner())
-    assert [found.name for found in requested.accepted] == ["b"]
+    assert [record.name for record in requested.accepted] == ["b"]
 
 
 @pytest.mark.parametrize("counter", ["default", GROUP_COUNTER + "costs/all", GROUP_COUNTER + "costs/shop"])
@@ -344,7 +344,7 @@ def test_each_of_many_requests_at_a_reduced_rate_takes_a_turn_of_its_own(on_dyna
             return None
 
     with ThreadPoolExecutor(max_workers=8) as threads:
-        waits = [found for found in threads.map(wait, range(20)) if found is not None]
+        waits = [waited for waited in threads.map(wait, range(20)) if waited is not None]
     assert len(set(waits)) == len(waits) > 0
     assert sorted(waits) == [timedelta(milliseconds=400 * number) for number in range(1, len(waits) + 1)]
 

@@ -231,7 +231,7 @@ def test_of_other_lists_the_readable_rows_are_returned(
         spoil(table, f"{cluster}#{kind}", _with_texts_for_all)
     spoil(table, f"{cluster}#usage", lambda item: {**item, "r:cpu": {"N": "1.5"}})
     assert len(stores.moves.read(NOW).workloads) + len(stores.moves.read(NOW).outcomes) == 2
-    assert [found.node_class for found in stores.denials.all()] == ["b"]
+    assert [record.node_class for record in stores.denials.all()] == ["b"]
     assert list(stores.pod_ends.latest(NOW)) == ["n"]
     assert [(usage.reserved, usage.disrupting) for usage in stores.claims.usage()] == [({"nodes": 1}, 0)]
     assert [row.partition for row in stores.unreadable.all()] == [

@@ -37,7 +37,7 @@ class Calendar:
 
     def __init__(self, days: int) -> None:
         dates = [START + timedelta(days=day) for day in range(days)]
-        weekdays = [(one.weekday() + 1) % 7 for one in dates]
+        weekdays = [(date.weekday() + 1) % 7 for date in dates]
         self._days = [np.array(values) for values in ([d.day for d in dates], [d.month for d in dates], weekdays)]
         self.minutes = days * MINUTES_A_DAY
 
@@ -50,12 +50,12 @@ class Calendar:
 
     def _times(self, days: Bools, fields: list[set[int] | None]) -> Bools:
         """The minutes of these days that match the fields for minute and hour."""
-        found = np.zeros((len(days), MINUTES_A_DAY), bool)
+        marked = np.zeros((len(days), MINUTES_A_DAY), bool)
         hours, minutes = (
             range(size) if fields[n] is None else sorted(fields[n] or ()) for n, size in ((1, 24), (0, 60))
         )
-        found[np.ix_(np.flatnonzero(days), [hour * 60 + minute for hour in hours for minute in minutes])] = True
-        return found.ravel()
+        marked[np.ix_(np.flatnonzero(days), [hour * 60 + minute for hour in hours for minute in minutes])] = True
+        return marked.ravel()
 
     def _among(self, column: int, values: set[int] | None) -> Bools:
         if values is None:
@@ -87,11 +87,11 @@ def values_of(text: str, low: int, high: int) -> set[int] | None:
     """
     if text.startswith("*"):
         return None if text == "*" else set(range(low, high + 1, int(text[2:])))
-    found: set[int] = set()
+    values: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
+        values |= set(range(int(first), int(last or first) + 1))
+    return values
 
 
 def in_force(budget: Budget, calendar: Calendar) -> Bools:
@@ -126,14 +126,14 @@ def woken(expression: str, calendar: Calendar) -> Bools:
 def _listed(text: str, low: int, high: int) -> set[int] | None:
     if text == "*":
         return None
-    found: set[int] = set()
+    values: set[int] = set()
     for part in text.split(","):
         span, _, step = part.partition("/")
         first, _, last = span.partition("-")
         begin = low if first == "*" else int(first)
         end = int(last) if last else high if step or first == "*" else begin
-        found |= set(range(begin, end + 1, int(step or 1)))
-    return found
+        values |= set(range(begin, end + 1, int(step or 1)))
+    return values
 
 
 def missed(rng: Random, calendar: Calendar) -> list[str]:
@@ -143,15 +143,15 @@ def missed(rng: Random, calendar: Calendar) -> list[str]:
     covered = np.zeros(calendar.minutes, bool)
     for expression in window_schedules(pools, START).values():
         covered |= woken(expression, calendar)
-    found = []
+    uncovered = []
     for budget in budgets:
         state = in_force(budget, calendar)
         edges = np.flatnonzero(state[1:] != state[:-1]) + 1
         for minute in edges[~covered[edges]]:
             moment = START + timedelta(minutes=int(minute))
             if f"at({moment:%Y-%m-%dT%H:%M:%S})" not in window_schedules(pools, moment - RECONCILED).values():
-                found.append(f"{budget.schedule} for {budget.duration}: {moment}")
-    return found
+                uncovered.append(f"{budget.schedule} for {budget.duration}: {moment}")
+    return uncovered
 
 
 @pytest.mark.parametrize(
@@ -233,14 +233,14 @@ def _minutes(budget: Budget) -> npt.NDArray[np.bool_]:
 
 def edges_of(pool: NodePool) -> list[int]:
     """The minutes at which a window may open or close, from the first on that is compared."""
-    found, moment = [FIRST], START + FIRST * MINUTE
+    edges, moment = [FIRST], START + FIRST * MINUTE
     for _ in range(EDGES_MAX):
         edge = next_edge(pool.disruption.budgets, moment)
         if edge is None or minute_of(edge) >= CALENDAR.minutes:
-            return [*found, CALENDAR.minutes]
-        found.append(minute_of(edge))
+            return [*edges, CALENDAR.minutes]
+        edges.append(minute_of(edge))
         moment = edge
-    return found
+    return edges
 
 
 def minute_of(moment: datetime) -> int:
@@ -252,7 +252,7 @@ def minute_of(moment: datetime) -> int:
 def differing(budgets: tuple[Budget, ...], nodes: int) -> list[str]:
     """The spans between two edges with a minute in which the count differs from what the budgets allow."""
     pool = a_pool(disruption=Disruption(budgets=budgets))
-    found = []
+    spans = []
     edges = edges_of(pool)
     for reason in BUDGETED:
         by_minute = counted(budgets, nodes, reason)
@@ -261,8 +261,8 @@ def differing(budgets: tuple[Budget, ...], nodes: int) -> list[str]:
                 top = allowed(pool, nodes, reason, START + minute * MINUTE)
                 value = UNLIMITED if top is None else top
                 if (by_minute[begin:end] != value).any():
-                    found.append(f"{nodes} nodes, {reason}, from {START + begin * MINUTE}: {value}")
-    return found
+                    spans.append(f"{nodes} nodes, {reason}, from {START + begin * MINUTE}: {value}")
+    return spans
 
 
 @pytest.mark.ci
@@ -279,10 +279,10 @@ def test_random_sets_of_windows_allow_what_a_count_of_each_minute_says() -> None
             Budget(
                 rng.choice(("0", "1", "30%", "100%")),
                 rng.choice((None, BUDGETED[:1], BUDGETED[1:])),
-                one.schedule,
-                one.duration,
+                budget.schedule,
+                budget.duration,
             )
-            for one in (a_budget(rng) for _ in range(rng.randint(1, 4)))
+            for budget in (a_budget(rng) for _ in range(rng.randint(1, 4)))
         )
         assert differing(budgets, rng.randint(0, 20)) == []
 

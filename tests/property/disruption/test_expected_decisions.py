@@ -50,15 +50,15 @@ _MINUTE: Final = timedelta(minutes=1)
 
 def world(kind: str, seed: int) -> Snapshot:
     """The world of a case."""
-    found = random_world(seed)
-    return _further(Random(f"further {seed}"), found) if kind == "further" else found  # noqa: S311 - a test's dice
+    snapshot = random_world(seed)
+    return _further(Random(f"further {seed}"), snapshot) if kind == "further" else snapshot  # noqa: S311 - a test's dice
 
 
-def _further(draw: Random, found: Snapshot) -> Snapshot:
+def _further(draw: Random, snapshot: Snapshot) -> Snapshot:
     """The world with some of what decisions take into account beside nodes, pods and budgets."""
-    now, pools = found.now, found.node_pools
+    now, pools = snapshot.now, snapshot.node_pools
     options = msgspec.structs.replace(
-        found.options,
+        snapshot.options,
         moves=draw.choice((THOROUGH_MOVES, BALANCED_MOVES, GENTLE_MOVES)),
         evictions_per_hour=draw.choice((None, None, 3, 30)),
     )
@@ -74,20 +74,20 @@ def _further(draw: Random, found: Snapshot) -> Snapshot:
             moved_at=now - draw.choice((1, 3)) * _MINUTE,
             held_until=draw.choice((None, now + 20 * _MINUTE)),
         )
-        for pod in found.pods
+        for pod in snapshot.pods
         if pod.node_name and draw.random() < 0.1
     }
     ceilings = {pool.name: draw.choice((None, None, 2, 10)) for pool in pools}
     evicted = {
         claim.name: EvictedNode(node_pool=claim.node_pool, pods=2, at=now - draw.choice((5, 61)) * _MINUTE)
-        for claim in found.node_claims
+        for claim in snapshot.node_claims
         if draw.random() < 0.1
     }
     if draw.random() < 0.5:
-        found = _with_a_reservation(draw, found)
-        pools = found.node_pools
+        snapshot = _with_a_reservation(draw, snapshot)
+        pools = snapshot.node_pools
     return msgspec.structs.replace(
-        found,
+        snapshot,
         options=options,
         rollouts=gates,
         moved_workloads=moved,
@@ -96,32 +96,36 @@ def _further(draw: Random, found: Snapshot) -> Snapshot:
     )
 
 
-def _with_a_reservation(draw: Random, found: Snapshot) -> Snapshot:
+def _with_a_reservation(draw: Random, snapshot: Snapshot) -> Snapshot:
     """The world with a capacity reservation that ends soon or late, in which one node runs, and whose places others may use."""
-    kind = draw.choice(found.catalogue.default)
+    kind = draw.choice(snapshot.catalogue.default)
     zone = draw.choice(kind.offerings).zone
     place = Offering(kind.name, zone, labels.RESERVED, 1, True, _RESERVATION, draw.choice((0, 1, 2)))
     wider = msgspec.structs.replace(kind, offerings=(*kind.offerings, place))
-    types = tuple(wider if one.name == kind.name else one for one in found.catalogue.default)
-    ends = {_RESERVATION: found.now + timedelta(hours=draw.choice((2, 6, 70)))}
-    node_class = NodeClass(name="default", is_ready=True, reservations=(_RESERVATION,), reservation_ends=ends)
-    own = {labels.CAPACITY_TYPE: labels.RESERVED, labels.RESERVATION_ID: _RESERVATION, labels.ZONE: zone}
-    inside = next((n.name for n in found.nodes if n.labels.get(labels.INSTANCE_TYPE) == kind.name), "")
-    claims = (
-        msgspec.structs.replace(claim, labels=claim.labels | own) if claim.node_name == inside else claim
-        for claim in found.node_claims
+    types = tuple(
+        wider if instance_type.name == kind.name else instance_type for instance_type in snapshot.catalogue.default
     )
-    nodes = (msgspec.structs.replace(n, labels=n.labels | own) if n.name == inside else n for n in found.nodes)
+    ends = {_RESERVATION: snapshot.now + timedelta(hours=draw.choice((2, 6, 70)))}
+    node_class = NodeClass(name="default", is_ready=True, reservations=(_RESERVATION,), reservation_ends=ends)
+    reserved_labels = {labels.CAPACITY_TYPE: labels.RESERVED, labels.RESERVATION_ID: _RESERVATION, labels.ZONE: zone}
+    inside = next((n.name for n in snapshot.nodes if n.labels.get(labels.INSTANCE_TYPE) == kind.name), "")
+    claims = (
+        msgspec.structs.replace(claim, labels=claim.labels | reserved_labels) if claim.node_name == inside else claim
+        for claim in snapshot.node_claims
+    )
+    nodes = (
+        msgspec.structs.replace(n, labels=n.labels | reserved_labels) if n.name == inside else n for n in snapshot.nodes
+    )
     pools = (
         msgspec.structs.replace(
             pool,
             requirements=tuple(r for r in pool.requirements if r.key != labels.CAPACITY_TYPE or draw.random() < 0.5),
         )
-        for pool in found.node_pools
+        for pool in snapshot.node_pools
     )
     return msgspec.structs.replace(
-        found,
-        catalogue=msgspec.structs.replace(found.catalogue, default=types),
+        snapshot,
+        catalogue=msgspec.structs.replace(snapshot.catalogue, default=types),
         node_classes=(node_class,),
         node_claims=tuple(claims),
         nodes=tuple(nodes),
@@ -131,9 +135,9 @@ def _with_a_reservation(draw: Random, found: Snapshot) -> Snapshot:
 
 def text(kind: str, seed: int) -> str:
     """All that disruption says about a world."""
-    found = world(kind, seed)
-    lines = [wrapped(f"world: {outline(found)}"), *_around(found)]
-    for policy, snapshot in zip(("target", "Karpenter's moves"), under_both_policies(found), strict=True):
+    whole_world = world(kind, seed)
+    lines = [wrapped(f"world: {outline(whole_world)}"), *_around(whole_world)]
+    for policy, snapshot in zip(("target", "Karpenter's moves"), under_both_policies(whole_world), strict=True):
         plan = disrupt(snapshot)
         lines += [f"under the policy of {policy}:", *_indented(_decision(plan))]
         lines += _indented(_afterwards(snapshot, plan))
@@ -144,21 +148,21 @@ def text(kind: str, seed: int) -> str:
     return "\n".join(lines)
 
 
-def outline(found: Snapshot) -> str:
+def outline(snapshot: Snapshot) -> str:
     """What the world has."""
-    running = sum(bool(pod.node_name) for pod in found.pods)
-    pools = " ".join(pool.name for pool in found.node_pools)
+    running = sum(bool(pod.node_name) for pod in snapshot.pods)
+    pools = " ".join(pool.name for pool in snapshot.node_pools)
     extras = [name for name in ("marked_for_deletion", "paused_pools", "nominated_until", "daemon_sets", "rollouts",
-                                "moved_workloads", "evicted_nodes", "budgets") if getattr(found, name)]  # fmt: skip
-    options = rendered("options", found.options)
-    return f"{len(found.nodes)} nodes, {running} pods on them; NodePools {pools}; {' '.join(extras)}; {options}"
+                                "moved_workloads", "evicted_nodes", "budgets") if getattr(snapshot, name)]  # fmt: skip
+    options = rendered("options", snapshot.options)
+    return f"{len(snapshot.nodes)} nodes, {running} pods on them; NodePools {pools}; {' '.join(extras)}; {options}"
 
 
 def _decision(plan: DisruptionPlan) -> Iterator[str]:
     for command in plan.commands:
         yield from _command(command)
     yield from (wrapped(rendered(f"{blocked.node} stays", blocked, ("node",))) for blocked in plan.blocked)
-    yield wrapped("budgets left: " + "; ".join(f"{pool}: {said(left)}" for pool, left in plan.budgets.items()))
+    yield wrapped("budgets left: " + "; ".join(f"{pool}: {said(allowed)}" for pool, allowed in plan.budgets.items()))
     yield rendered("cost", plan.cost)
     if plan.target is not None or plan.target_reason:
         yield wrapped(f"target: {said(plan.target)}; {plan.target_reason}")
@@ -220,16 +224,16 @@ def _validated(when: str, commands: tuple[Command, ...], snapshot: Snapshot) -> 
     marked = msgspec.structs.replace(snapshot, marked_for_deletion=(*snapshot.marked_for_deletion, *claims))
     validation = Validation(commands, marked)
     for command in commands:
-        found = validation.check(command)
-        if isinstance(found, Refusal):
-            yield wrapped(f"  {said(command.nodes)}: {found.reason}: {found.message}")
+        checked = validation.check(command)
+        if isinstance(checked, Refusal):
+            yield wrapped(f"  {said(command.nodes)}: {checked.reason}: {checked.message}")
             continue
-        why = {node: refusal.message for node, refusal in found.left_out.items()}
+        why = {node: refusal.message for node, refusal in checked.left_out.items()}
         left_out = f", without {said(why)}" if why else ""
-        yield wrapped(f"  {said(command.nodes)}: {'holds' if found.command == command else 'changed'}{left_out}")
-        if found.command != command:
-            yield from _indented(_indented(_command(found.command)))
-        validation.carry_out(found.command)
+        yield wrapped(f"  {said(command.nodes)}: {'holds' if checked.command == command else 'changed'}{left_out}")
+        if checked.command != command:
+            yield from _indented(_indented(_command(checked.command)))
+        validation.carry_out(checked.command)
 
 
 def _kept(snapshot: Snapshot, plan: DisruptionPlan) -> Snapshot:
@@ -243,46 +247,47 @@ def _kept(snapshot: Snapshot, plan: DisruptionPlan) -> Snapshot:
 def _grown(snapshot: Snapshot, plan: DisruptionPlan) -> Snapshot:
     """The cluster in which every second pod that moves requests twice as much of everything but places."""
     moves = sorted(move.pod for command in plan.commands for move in command.moves)[::2]
-    found = []
+    pods = []
     for pod in snapshot.pods:
         requests = {name: amount * (1 if name == "pods" else 2) for name, amount in pod.spec.requests.items()}
         spec = msgspec.structs.replace(pod.spec, requests=requests)
-        found.append(msgspec.structs.replace(pod, spec=spec) if pod.key in moves else pod)
-    return msgspec.structs.replace(snapshot, pods=tuple(found))
+        pods.append(msgspec.structs.replace(pod, spec=spec) if pod.key in moves else pod)
+    return msgspec.structs.replace(snapshot, pods=tuple(pods))
 
 
-def _around(found: Snapshot) -> Iterator[str]:
+def _around(snapshot: Snapshot) -> Iterator[str]:
     """What is decided beside commands."""
-    now, pools = found.now, found.node_pools
-    kept = {claim: why.message for claim, why in objections(found, [c.name for c in found.node_claims]).items()}
-    yield wrapped(f"expired: {said(expired(found))}; objections: {said(kept)}")
-    may = "may" if may_skip(found) else "must not"
+    now, pools = snapshot.now, snapshot.node_pools
+    kept = {claim: why.message for claim, why in objections(snapshot, [c.name for c in snapshot.node_claims]).items()}
+    yield wrapped(f"expired: {said(expired(snapshot))}; objections: {said(kept)}")
+    may = "may" if may_skip(snapshot) else "must not"
     yield wrapped(
-        f"passes {may} be skipped; next at {said(next_known_moment(found))}, gathered {said(next_run_at(found, 30 * _MINUTE))}"
+        f"passes {may} be skipped; next at {said(next_known_moment(snapshot))}, "
+        f"gathered {said(next_run_at(snapshot, 30 * _MINUTE))}"
     )
     yield wrapped(
         f"windows: {said(tuple(window_schedules(pools, now).values()))}; closed for long: {said(closed_for_long(pools, now))}"
     )
-    for name, rollout in rollouts(found, {}).items():
+    for name, rollout in rollouts(snapshot, {}).items():
         yield rendered(f"rollout {name}", rollout)
-    static = [f"{claim.name} {said(claim.instance_types)} {said(claim.zones)}" for claim in static_claims(found)]
+    static = [f"{claim.name} {said(claim.instance_types)} {said(claim.zones)}" for claim in static_claims(snapshot)]
     yield wrapped(
-        f"static NodePools lack {said(static)}, and have beside their number {said([c.name for c in surplus(found)])}"
+        f"static NodePools lack {said(static)}, and have beside their number {said([c.name for c in surplus(snapshot)])}"
     )
-    nodes = {pool.name: PoolNodes(sum(c.node_pool == pool.name for c in found.node_claims), 1) for pool in pools}
+    nodes = {pool.name: PoolNodes(sum(c.node_pool == pool.name for c in snapshot.node_claims), 1) for pool in pools}
     may = "may" if may_any_go(pools, nodes, BUDGETED, now) else "may not"
     yield f"nodes {may} go beside one of each NodePool; wakes at {said(wakes_at(pools, nodes, BUDGETED, now))}"
     for pool in pools:
-        yield from _budgets(pool.name, found)
+        yield from _budgets(pool.name, snapshot)
 
 
-def _budgets(name: str, found: Snapshot) -> Iterator[str]:
-    (pool,) = (pool for pool in found.node_pools if pool.name == name)
+def _budgets(name: str, snapshot: Snapshot) -> Iterator[str]:
+    (pool,) = (pool for pool in snapshot.node_pools if pool.name == name)
     if all(budget == Budget("100%") for budget in pool.disruption.budgets):
         return
-    present = [claim.node_name for claim in found.node_claims if claim.node_pool == name]
-    why = {budget_explanation(pool, len(present), reason, present[:1] * 2, found.now) for reason in BUDGETED}
-    change = next_change(pool, len(present), found.now)
+    present = [claim.node_name for claim in snapshot.node_claims if claim.node_pool == name]
+    why = {budget_explanation(pool, len(present), reason, present[:1] * 2, snapshot.now) for reason in BUDGETED}
+    change = next_change(pool, len(present), snapshot.now)
     yield wrapped(f"{name}: {'; '.join(sorted(why))}; next change: {'none' if change is None else said(change)}")
 
 
@@ -291,9 +296,9 @@ def _indented(lines: Iterator[str]) -> Iterator[str]:
 
 
 def bad(kind: str, seed: int) -> list[str]:
-    found = world(kind, seed)
-    problems = expiry_violations(found, expired(found))
-    for snapshot in under_both_policies(found):
+    whole_world = world(kind, seed)
+    problems = expiry_violations(whole_world, expired(whole_world))
+    for snapshot in under_both_policies(whole_world):
         problems += violations(snapshot, disrupt(snapshot))
     return problems
 

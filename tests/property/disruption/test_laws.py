@@ -136,12 +136,12 @@ def test_a_cluster_in_parts_that_share_no_pods_ends_where_the_whole_does(tmp_pat
     """
     catalogue = ec2_catalogue(tmp_path)
     drawn = (fragmented(60, seed, catalogue) for seed in (1, 2, 3))
-    teams = [of_team(decoded(written(one, tmp_path / str(n))), f"team{n}") for n, one in enumerate(drawn)]
-    whole = disrupt(together(teams, ignore_budgets=True, moves=moves), proves=False)
+    teams = [of_team(decoded(written(world, tmp_path / str(n))), f"team{n}") for n, world in enumerate(drawn)]
+    undivided = disrupt(together(teams, ignore_budgets=True, moves=moves), proves=False)
     parts = disrupt(together(teams, ignore_budgets=True, moves=moves, part_nodes=60), proves=False)
-    assert (whole.parts, parts.parts) == (1, 3)
-    assert whole.cost.before == parts.cost.before
-    assert parts.cost.after == pytest.approx(whole.cost.after, rel=0.01)
+    assert (undivided.parts, parts.parts) == (1, 3)
+    assert undivided.cost.before == parts.cost.before
+    assert parts.cost.after == pytest.approx(undivided.cost.after, rel=0.01)
 
 
 @few
@@ -151,7 +151,7 @@ def test_a_part_is_decided_about_as_a_cluster_of_its_own_would_be(teams: tuple[S
     alone = [disrupt(team) for team in teams]
     assert parts.parts >= len(teams) or not any(team.nodes for team in teams)
     assert sorted(map(repr, parts.commands)) == sorted(repr(command) for plan in alone for command in plan.commands)
-    assert parts.budgets == {pool: left for plan in alone for pool, left in plan.budgets.items()}
+    assert parts.budgets == {pool: allowed for plan in alone for pool, allowed in plan.budgets.items()}
     assert parts.cost.after == sum(plan.cost.after for plan in alone)
 
 
@@ -190,13 +190,13 @@ def test_commands_checked_together_stay_within_the_budgets_together(snapshot: Sn
     validation, gone = Validation(commands, snapshot), dict.fromkeys(plan.budgets, 0)
     pools = pool_of(snapshot)
     for command in commands:
-        found = validation.check(command)
-        if not isinstance(found, Refusal):
-            validation.carry_out(found.command)
-            for node in found.command.nodes:
+        checked = validation.check(command)
+        if not isinstance(checked, Refusal):
+            validation.carry_out(checked.command)
+            for node in checked.command.nodes:
                 gone[pools[node]] += 1
-                left = plan.budgets[pools[node]][found.command.reason]
-                assert left is None or gone[pools[node]] <= left
+                allowed = plan.budgets[pools[node]][checked.command.reason]
+                assert allowed is None or gone[pools[node]] <= allowed
 
 
 @few
@@ -206,9 +206,9 @@ def test_free_and_reserved_places_add_up_to_the_budget(snapshot: Snapshot, reaso
     states = state_nodes(snapshot)
     claims = [state.claim_name for state in states if state.is_marked_for_deletion(snapshot) and state.is_initialized]
     holding = claims[: len(claims) * share // 100]
-    bounds, left = places(snapshot, states, [reason], holding), remaining(snapshot, states)
+    bounds, allowed = places(snapshot, states, [reason], holding), remaining(snapshot, states)
     pools = {claim.name: claim.labels[labels.NODEPOOL] for claim in snapshot.node_claims}
-    for pool, by_reason in left.items():
+    for pool, by_reason in allowed.items():
         held = sum(pools[name] == pool for name in holding)
         free = bounds[pool] - held if pool in bounds else None
         assert by_reason[reason] == (None if free is None else max(0, free))
@@ -229,26 +229,26 @@ def _committed(draw: Random, world: Snapshot) -> Snapshot:
     return msgspec.structs.replace(world, options=options)
 
 
-def _bill(world: Snapshot, one: Commitment) -> int:
+def _bill(world: Snapshot, commitment: Commitment) -> int:
     """The cost of on-demand nodes beyond the commitment, whichever nodes it covers."""
-    nodes = [(price, charged(one, name, zone, price)) for name, zone, price in running(world)]
+    nodes = [(price, charged(commitment, name, zone, price)) for name, zone, price in running(world)]
     used, listed = sum(charge for _, charge in nodes), sum(price for price, _ in nodes)
-    if isinstance(one, SavingsPlan):
-        return listed - min(one.amount, used) * PPM // (PPM - one.rates[0].ppm)
-    return listed - sum(sorted((price for price, charge in nodes if charge), reverse=True)[: one.amount])
+    if isinstance(commitment, SavingsPlan):
+        return listed - min(commitment.amount, used) * PPM // (PPM - commitment.rates[0].ppm)
+    return listed - sum(sorted((price for price, charge in nodes if charge), reverse=True)[: commitment.amount])
 
 
 def _others(world: Snapshot) -> int:
     """The cost of all our other nodes."""
     claims: dict[str, NodeClaim] = {claim.node_name: claim for claim in world.node_claims}
     kinds = {kind.name: kind for kind in world.catalogue.default}
-    found = 0
+    cost = 0
     for node in world.nodes:
         place = (node.labels.get("topology.kubernetes.io/zone"), node.labels.get("karpenter.sh/capacity-type"))
         kind = kinds.get(node.labels.get("node.kubernetes.io/instance-type", ""))
         if node.name in claims and kind is not None and place[1] != "on-demand":
-            found += min((o.price for o in kind.offerings if (o.zone, o.capacity_type) == place), default=0)
-    return found
+            cost += min((o.price for o in kind.offerings if (o.zone, o.capacity_type) == place), default=0)
+    return cost
 
 
 @pytest.mark.ci
@@ -259,12 +259,12 @@ def test_what_commands_are_said_to_save_is_off_the_bill(first: int) -> None:
     for seed in range(first, first + 30):
         world = _committed(Random(seed), random_world(seed))  # noqa: S311 - a seeded draw
         plan = disrupt(world)
-        one, after = world.options.commitments[0], carried_out(world, *plan.commands)
+        commitment, after = world.options.commitments[0], carried_out(world, *plan.commands)
         chosen = [command for command in plan.commands if command.reason in ("Empty", "Underutilized")]
         if len(chosen) < len(plan.commands):
             continue  # drift may cost more
         moved += len(chosen)
-        off = _bill(world, one) + _others(world) - _bill(after, one) - _others(after)
+        off = _bill(world, commitment) + _others(world) - _bill(after, commitment) - _others(after)
         saved = sum(command.savings for command in chosen)
         assert off >= saved - len(world.nodes), f"seed {seed}: {saved} is said to be saved, {off} is"
     assert moved
@@ -364,9 +364,9 @@ def test_new_nodes_are_cheaper_than_those_of_the_trial_and_of_the_restart(monkey
     improved = Repacker.improved
 
     def watched(self: Repacker, solution: Solution, budget: SearchBudget) -> Solution:
-        found = improved(self, solution, budget)
-        prices.append(sum(claim.price for claim in found.claims))
-        return found
+        better = improved(self, solution, budget)
+        prices.append(sum(claim.price for claim in better.claims))
+        return better
 
     monkeypatch.setattr(Repacker, "improved", watched)
     plan = disrupt(under_both_policies(SPLIT)[0], proves=False)
@@ -417,8 +417,8 @@ def end_within_budgets(snapshot: Snapshot) -> int:
 )
 def test_consolidation_ends_at_most_where_karpenters_methods_do(nodes: int, seed: int, tmp_path: Path) -> None:
     within = end_within_budgets(fleet(nodes, seed, tmp_path))
-    whole = disrupt(fleet(nodes, seed, tmp_path, ignore_budgets=True), proves=False).cost.after
+    unbounded = disrupt(fleet(nodes, seed, tmp_path, ignore_budgets=True), proves=False).cost.after
     peer = fleet(nodes, seed, tmp_path, ignore_budgets=True, karpenter_moves_only=True)
-    assert whole <= disrupt(peer, proves=False).cost.after
+    assert unbounded <= disrupt(peer, proves=False).cost.after
     assert within <= end_within_budgets(fleet(nodes, seed, tmp_path, karpenter_moves_only=True))
-    assert whole <= within * _WAYS_APART
+    assert unbounded <= within * _WAYS_APART

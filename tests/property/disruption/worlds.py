@@ -59,13 +59,13 @@ def machines(draw: st.DrawFn, index: int, *, drift: bool) -> tuple[NodeClaim, No
         conditions[DRIFTED] = Condition("True", "NodePoolDrifted", changed_at=NOW - timedelta(minutes=index))
     claim = msgspec.structs.replace(claim, last_pod_event_at=NOW - idle, conditions=conditions)
     room = instance_type.capacity["cpu"]
-    found: list[Pod] = []
+    pods: list[Pod] = []
     for number in range(draw(st.integers(0, 3))):
         size = draw(st.sampled_from([250, 500, 900, 1800]))
         if size <= room:
             room -= size
-            found.append(draw(running_pods(f"{name}-{number}", name, size)))
-    return claim, node, tuple(found)
+            pods.append(draw(running_pods(f"{name}-{number}", name, size)))
+    return claim, node, tuple(pods)
 
 
 @st.composite
@@ -89,7 +89,7 @@ def running_pods(draw: st.DrawFn, name: str, node: str, cpu: int) -> Pod:
 def worlds(draw: st.DrawFn, *, ample: bool = False, drift: bool = True) -> Snapshot:
     """A snapshot. With `ample`, no budget of NodePools or pods blocks anything."""
     count = draw(st.integers(1, 7))
-    found = [draw(machines(index, drift=drift)) for index in range(count)]
+    drawn_machines = [draw(machines(index, drift=drift)) for index in range(count)]
     pending = [a_pod(f"pending-{n}", cpu="500m", memory="128Mi") for n in range(draw(st.sampled_from([0, 0, 0, 1, 2])))]
     guard = PodDisruptionBudget(
         namespace="default",
@@ -100,9 +100,9 @@ def worlds(draw: st.DrawFn, *, ample: bool = False, drift: bool = True) -> Snaps
     return a_snapshot(
         types=TYPES,
         node_pools=tuple(draw(pools(name, ample=ample)) for name in POOLS),
-        node_claims=tuple(claim for claim, _, _ in found),
-        nodes=tuple(node for _, node, _ in found),
-        pods=(*(pod for _, _, own in found for pod in own), *pending),
+        node_claims=tuple(claim for claim, _, _ in drawn_machines),
+        nodes=tuple(node for _, node, _ in drawn_machines),
+        pods=(*(pod for _, _, bound_pods in drawn_machines for pod in bound_pods), *pending),
         budgets=() if ample else (guard,),
         options=Options(karpenter_moves_only=draw(st.booleans())),
     )
@@ -112,5 +112,5 @@ def worlds(draw: st.DrawFn, *, ample: bool = False, drift: bool = True) -> Snaps
 def worlds_of_teams(draw: st.DrawFn) -> tuple[Snapshot, ...]:
     """Two or three clusters whose pods could not go to each other's nodes."""
     options = Options(moves=draw(st.sampled_from([THOROUGH_MOVES, BALANCED_MOVES])))
-    found = [of_team(draw(worlds()), f"team{number}") for number in range(draw(st.integers(2, 3)))]
-    return tuple(msgspec.structs.replace(one, options=options) for one in found)
+    snapshots = [of_team(draw(worlds()), f"team{number}") for number in range(draw(st.integers(2, 3)))]
+    return tuple(msgspec.structs.replace(snapshot, options=options) for snapshot in snapshots)

@@ -71,14 +71,14 @@ OTHERS: Final = (None, [], {}, [[]], [{}], {"": ""}, [""], [None], {"a": {"b": [
 
 def meta(name: str, namespace: str = "", **more: Any) -> dict[str, Any]:
     """Metadata as an API server would complete it."""
-    found = {
+    metadata = {
         "name": name,
         "uid": f"uid-{namespace}-{name}",
         "creationTimestamp": "2026-11-19T20:00:00Z",
         "labels": {},
         **more,
     }
-    return {**found, "namespace": namespace} if namespace else found
+    return {**metadata, "namespace": namespace} if namespace else metadata
 
 
 def selector(**match: str) -> dict[str, Any]:
@@ -109,9 +109,9 @@ def pod(name: str, namespace: str, node: str = "", **spec: Any) -> dict[str, Any
     ]
     runs = [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-19T21:00:00Z"}]
     status = {"phase": "Running" if node else "Pending", "conditions": runs if node else waits}
-    own = {"containers": [container()], **spec, **({"nodeName": node} if node else {})}
+    pod_spec = {"containers": [container()], **spec, **({"nodeName": node} if node else {})}
     kind = {"apiVersion": "v1", "kind": "Pod"}
-    return {**kind, "metadata": meta(name, namespace, labels={"app": name}), "spec": own, "status": status}
+    return {**kind, "metadata": meta(name, namespace, labels={"app": name}), "spec": pod_spec, "status": status}
 
 
 def rich_spec() -> dict[str, Any]:
@@ -305,8 +305,8 @@ def plain(name: str, number: int) -> list[dict[str, Any]]:
     attached = {"attacher": "ebs.csi.aws.com", "nodeName": "busy", "source": {"persistentVolumeName": name}}
     owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "odd", "uid": "r", "controller": True}]
     waiting, bound = pod(name, "odd", **rich_spec()), pod(f"{name}-bound", "odd", "busy", **rich_spec())
-    for found in (waiting, bound):
-        found["metadata"] |= {"ownerReferences": owners, "annotations": {"karpenter.sh/do-not-disrupt": "1h"}}
+    for manifest in (waiting, bound):
+        manifest["metadata"] |= {"ownerReferences": owners, "annotations": {"karpenter.sh/do-not-disrupt": "1h"}}
     kubelet = {"maxPods": 58, "kubeReserved": {"cpu": "100m"}, "evictionHard": {"memory.available": "5%"}}
     volumes = [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20Gi", "volumeType": "gp3"}}]
     return [
@@ -504,15 +504,15 @@ def paths_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 def changed(obj: dict[str, Any], drawn: random.Random) -> tuple[dict[str, Any], list[str]]:
     """Return the object with one to four of its fields changed, and what was changed."""
-    found = copy.deepcopy(obj)
+    copied = copy.deepcopy(obj)
     notes = []
     for _ in range(drawn.choice((1, 1, 1, 2, 2, 3, 4))):
         keeps = {("metadata",), ("metadata", "name"), ("metadata", "namespace"), ("kind",), ("apiVersion",)}
-        places = [path for path in paths_in(found) if path not in keeps]
+        places = [path for path in paths_in(copied) if path not in keeps]
         if not places:
             break  # an earlier change has left nothing
         path = drawn.choice(places)
-        holder = found
+        holder = copied
         for key in path[:-1]:
             holder = holder[key]
         old = holder[path[-1]]
@@ -522,7 +522,7 @@ def changed(obj: dict[str, Any], drawn: random.Random) -> tuple[dict[str, Any], 
         else:
             holder[path[-1]] = new
         notes.append(f"{'.'.join(map(str, path))}={'removed' if new is _REMOVED else _shown(new)}")
-    return found, notes
+    return copied, notes
 
 
 _REMOVED: Final = object()
@@ -592,8 +592,8 @@ def judge(group: Sequence[Odd]) -> Verdict:
         lines = [odd.object for odd in group if odd.is_audit_line]
         if lines:
             report = RunReport()
-            found = _found_in(delivery_of([*lines, AUDIT_LINE]), report)
-            if not found.reasons:
+            findings = _found_in(delivery_of([*lines, AUDIT_LINE]), report)
+            if not findings.reasons:
                 verdict.ended = "the healthy audit line wakes nobody"
         odd_objects = [odd.object for odd in group if not odd.is_audit_line]
         _serve(odd_objects, verdict)
@@ -608,17 +608,17 @@ def judge(group: Sequence[Odd]) -> Verdict:
 
 def _serve(odd: Sequence[dict[str, Any]], verdict: Verdict) -> None:
     snapshot = _observed([*BASE, *odd], verdict)
-    decided = contained(snapshot, lambda given: Planner(given).plan())
+    decided = contained(snapshot, lambda tried_snapshot: Planner(tried_snapshot).plan())
     verdict.set_aside += len(decided.set_aside)
     placed = {key for claim in decided.result.claims for key in claim.pods}
     placed |= {binding.pod for binding in decided.result.bindings}
     missing = [key for key in HEALTHY if key not in placed]
     if missing:
-        reasons = [found for found in decided.result.unschedulable if found.pod in missing]
+        reasons = [unplaced for unplaced in decided.result.unschedulable if unplaced.pod in missing]
         verdict.ended = f"no place for {reasons[:1]}"
     contained(snapshot, disrupt)
-    healthy = next(found for found in snapshot.pods if found.key == HEALTHY[0])
-    contained(snapshot, lambda given: explain_pod(given, healthy))
+    healthy = next(pod for pod in snapshot.pods if pod.key == HEALTHY[0])
+    contained(snapshot, lambda tried_snapshot: explain_pod(tried_snapshot, healthy))
 
 
 def _answer(odd: dict[str, Any], number: int, verdict: Verdict) -> None:
@@ -632,7 +632,7 @@ def _answer(odd: dict[str, Any], number: int, verdict: Verdict) -> None:
         verdict.refused.append(f"{number} {odd['kind']}: {str(error)[:80]}")
         return
     snapshot, _ = assemble(inventory.objects, now=NOW, catalogue=CATALOGUE, options=OPTIONS, is_live=False)
-    contained(snapshot, lambda given: Planner(given).plan())
+    contained(snapshot, lambda tried_snapshot: Planner(tried_snapshot).plan())
     for gang in gangs_of(snapshot):
         contained(snapshot, partial(explain_group, gang=gang))
     for request in snapshot.provisioning_requests:
@@ -671,8 +671,8 @@ def culprits(group: Sequence[Odd]) -> Iterator[tuple[Odd, Verdict]]:
         yield group[0], verdict
         return
     middle = len(group) // 2
-    found = [*culprits(group[:middle]), *culprits(group[middle:])]
-    yield from found or [(group[0], verdict)]
+    failing = [*culprits(group[:middle]), *culprits(group[middle:])]
+    yield from failing or [(group[0], verdict)]
 
 
 def main() -> int:
@@ -683,13 +683,13 @@ def main() -> int:
     parser.add_argument("--groups", action="store_true", help="draw only objects that ask for several pods")
     parser.add_argument("--json", type=Path, default=None)
     arguments = parser.parse_args()
-    found = run(arguments.objects, arguments.seed, of_groups_alone=arguments.groups)
+    figures = run(arguments.objects, arguments.seed, of_groups_alone=arguments.groups)
     if arguments.json is not None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    shown = {**found, "escaped": found["escaped"][:SHOWN], "runsEnded": found["runsEnded"][:SHOWN]}
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    shown = {**figures, "escaped": figures["escaped"][:SHOWN], "runsEnded": figures["runsEnded"][:SHOWN]}
     print(json.dumps(shown, indent=1))  # noqa: T201 - its answer
-    return 1 if found["escaped"] or found["runsEnded"] else 0
+    return 1 if figures["escaped"] or figures["runsEnded"] else 0
 
 
 def run(objects: int, seed: int, *, of_groups_alone: bool = False) -> dict[str, Any]:

@@ -45,9 +45,9 @@ def _documents(text: str) -> list[tuple[str, str]]:
 
 
 def _node_config(text: str, planted: str) -> Outline:
-    found = yaml.safe_load(text)
-    flags = found["spec"]["kubelet"].pop("flags", [])
-    return _names(found, planted), [_flags(flag, planted) for flag in flags]
+    config = yaml.safe_load(text)
+    flags = config["spec"]["kubelet"].pop("flags", [])
+    return _names(config, planted), [_flags(flag, planted) for flag in flags]
 
 
 def _script(text: str, planted: str) -> Outline:
@@ -69,30 +69,30 @@ def _windows(text: str, planted: str) -> Outline:
 
 def _call(words: list[tuple[str, bool]], kubelet: str, planted: str) -> Outline:
     """Names of arguments; for the kubelet's, also the keys inside them."""
-    found: list[Outline] = []
+    outlines: list[Outline] = []
     for position, (word, is_quoted) in enumerate(words):
         if position and words[position - 1][0] == kubelet:
-            found.append(_flags(word, planted))
+            outlines.append(_flags(word, planted))
         else:
-            found.append("*" if is_quoted else word)
-    return found
+            outlines.append("*" if is_quoted else word)
+    return outlines
 
 
 def _flags(text: str, planted: str) -> Outline:
     """Kubelet flags after systemd has split the line, and the keys of each flag, which the kubelet splits at commas."""
-    found = []
+    flags = []
     for word in shlex.split(text):
         name, _, value = word.partition("=")
         keys = [re.split("[=<:]", entry)[0] for entry in value.split(",")] if re.search("[=<:]", value) else []
-        found.append((name, sorted("*" if key == planted else key for key in keys)))
-    return found
+        flags.append((name, sorted("*" if key == planted else key for key in keys)))
+    return flags
 
 
-def _names(found: Any, planted: str) -> Outline:
-    if isinstance(found, dict):
-        return sorted(("*" if key == planted else key, _names(value, planted)) for key, value in found.items())
-    if isinstance(found, list):
-        return [_names(value, planted) for value in found]
+def _names(part: Any, planted: str) -> Outline:
+    if isinstance(part, dict):
+        return sorted(("*" if key == planted else key, _names(value, planted)) for key, value in part.items())
+    if isinstance(part, list):
+        return [_names(value, planted) for value in part]
     return "*"
 
 

@@ -56,13 +56,13 @@ def launched(manifest: dict[str, Any]) -> RenderedLaunch | None:
         return None
 
 
-def skeleton(found: Any, text: str) -> Any:
+def skeleton(part: Any, text: str) -> Any:
     """The fields of a request without values; a key that is the planted text counts as one of ours."""
-    if isinstance(found, dict):
-        return sorted((name, skeleton(value, text)) for name, value in found.items() if name != "UserData")
-    if isinstance(found, list | tuple):
-        tags = [entry["Key"] for entry in found if isinstance(entry, dict) and set(entry) == {"Key", "Value"}]
-        return sorted("*" if key == text else key for key in tags) or [skeleton(entry, text) for entry in found]
+    if isinstance(part, dict):
+        return sorted((name, skeleton(value, text)) for name, value in part.items() if name != "UserData")
+    if isinstance(part, list | tuple):
+        tags = [entry["Key"] for entry in part if isinstance(entry, dict) and set(entry) == {"Key", "Value"}]
+        return sorted("*" if key == text else key for key in tags) or [skeleton(entry, text) for entry in part]
     return "*"
 
 
@@ -72,20 +72,20 @@ def skeleton(found: Any, text: str) -> Any:
 def test_a_node_class_sets_only_its_own_fields_of_a_launch(place: Place, text: str) -> None:
     """Otherwise, whoever may edit a class could make functions adopt or terminate instances of somebody else."""
     manifest = planted(CLASS, place, text)
-    found, tame = launched(manifest), launched(planted(CLASS, place, HARMLESS if place[1] else _own(place)))
-    if found is None or not text:
+    rendered, tame = launched(manifest), launched(planted(CLASS, place, HARMLESS if place[1] else _own(place)))
+    if rendered is None or not text:
         return  # an empty field is left out of the request, or refused
     assert tame is not None
-    assert {key: found.tags[key] for key in IDENTITY} == IDENTITY
-    assert {key for key in found.tags if key.startswith(labels.OWN_PREFIX)} == {labels.CLAIM}
+    assert {key: rendered.tags[key] for key in IDENTITY} == IDENTITY
+    assert {key for key in rendered.tags if key.startswith(labels.OWN_PREFIX)} == {labels.CLAIM}
     if place[1] and (text in tame.tags or text.startswith(labels.OWN_PREFIX)):
         return  # one tag less: ours has the name already
-    assert skeleton(found.request, text) == skeleton(tame.request, HARMLESS)
-    assert _templates(found, text) == _templates(tame, HARMLESS)
+    assert skeleton(rendered.request, text) == skeleton(tame.request, HARMLESS)
+    assert _templates(rendered, text) == _templates(tame, HARMLESS)
 
 
-def _templates(found: RenderedLaunch, text: str) -> list[Any]:
-    return [(skeleton(template.data, text), skeleton(_listed(template.tags), text)) for template in found.templates]
+def _templates(rendered: RenderedLaunch, text: str) -> list[Any]:
+    return [(skeleton(template.data, text), skeleton(_listed(template.tags), text)) for template in rendered.templates]
 
 
 def _listed(tags: dict[str, str]) -> list[dict[str, str]]:
@@ -102,10 +102,10 @@ def _own(place: Place) -> str:
 
 def test_the_harmless_class_is_launched() -> None:
     """Otherwise, the law above would hold only because nothing is launched."""
-    found = launched(CLASS)
-    assert found is not None
-    assert found.templates
-    assert msgspec.json.encode(found.request)
+    rendered = launched(CLASS)
+    assert rendered is not None
+    assert rendered.templates
+    assert msgspec.json.encode(rendered.request)
 
 
 # Law: with any text in a setting, user data has the outline that a harmless text gives, or the launch is refused.

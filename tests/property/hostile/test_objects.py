@@ -230,8 +230,8 @@ def check(claims: Iterable[PlannedClaim], *, by_hand: str = "") -> None:
         )
         for name in FAMILY_NAMES:
             node_class = of_family(name)
-            found, expected = (outline(FAMILIES[name], user_data_of(c, node_class), "") for c in (claim, tame))
-            assert found == expected
+            actual, expected = (outline(FAMILIES[name], user_data_of(c, node_class), "") for c in (claim, tame))
+            assert actual == expected
 
 
 def _tamed(taints: Iterable[Taint]) -> tuple[Taint, ...]:
@@ -293,11 +293,11 @@ def test_a_node_class_sets_only_its_own_fields(family: str, place: Place, text: 
     (claim,) = planned(POD, POOL).claims
     try:
         node_class = of_family(family, planted(CLASS, place, text))
-        found = user_data_of(claim, node_class)
+        actual = user_data_of(claim, node_class)
     except InvalidInputError:
         return
     expected = user_data_of(claim, of_family(family, planted(CLASS, place, _tame(place))))
-    assert outline(FAMILIES[family], found, text) == outline(FAMILIES[family], expected, _tame(place))
+    assert outline(FAMILIES[family], actual, text) == outline(FAMILIES[family], expected, _tame(place))
 
 
 def _tame(place: Place) -> str:

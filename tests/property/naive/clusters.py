@@ -83,14 +83,14 @@ def shuffled(snapshot: Snapshot, seed: int) -> Snapshot:
 def _type(draw: Random, number: int, zones: tuple[str, ...]) -> InstanceType:
     cpu = draw.choice((1, 2, 2, 4, 4, 8, 16))
     memory = cpu * draw.choice((1, 2, 4))
-    own: dict[str, tuple[str, ...]] = {
+    type_labels: dict[str, tuple[str, ...]] = {
         labels.ARCH: (draw.choice(("amd64", "amd64", "arm64")),),
         labels.OS: ("linux",) if chance(draw, 0.9) else ("linux", "windows"),
         FAMILY: (draw.choice(("a", "b", "c")),),
         NUMBER: (str(draw.choice((1, 2, 3, 10))),),
     }
     if chance(draw, 0.3):
-        own[SPEED] = ("fast",)
+        type_labels[SPEED] = ("fast",)
     capacity = {"cpu": cpu * 1000, "memory": memory * GIB, "pods": draw.choice((3, 8, 30, 110))}
     if chance(draw, 0.2):
         capacity[GPU] = draw.choice((1, 2, 8))
@@ -98,7 +98,7 @@ def _type(draw: Random, number: int, zones: tuple[str, ...]) -> InstanceType:
     price = cpu * 40_000_000 + memory * 5_000_000 + draw.choice((0, 0, 1, 7)) * 1_000_000
     return InstanceType(
         name=f"type-{number}",
-        labels=own,
+        labels=type_labels,
         capacity=capacity,
         overhead=overhead,
         offerings=_offerings(draw, f"type-{number}", price, zones),
@@ -107,17 +107,17 @@ def _type(draw: Random, number: int, zones: tuple[str, ...]) -> InstanceType:
 
 
 def _offerings(draw: Random, name: str, price: int, zones: tuple[str, ...]) -> tuple[Offering, ...]:
-    found = []
+    offerings = []
     for zone in zones if chance(draw, 0.7) else some_of(draw, zones):
         for capacity_type, share in ((labels.ON_DEMAND, 10), (labels.SPOT, draw.choice((3, 4, 10, 11)))):
             if chance(draw, 0.9):
-                found.append(Offering(name, zone, capacity_type, price * share // 10, available=chance(draw, 0.9)))
-    return tuple(found)
+                offerings.append(Offering(name, zone, capacity_type, price * share // 10, available=chance(draw, 0.9)))
+    return tuple(offerings)
 
 
 def _pool(draw: Random, number: int, zones: tuple[str, ...]) -> NodePool:
     requirements = [r for r in _requirements(draw, zones) if chance(draw, 0.3)]
-    own = {TIER: draw.choice(("gold", "silver"))} if chance(draw, 0.3) else {}
+    pool_labels = {TIER: draw.choice(("gold", "silver"))} if chance(draw, 0.3) else {}
     taints = []
     if chance(draw, 0.25):
         taints.append(Taint("dedicated", draw.choice((NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE)), "x"))
@@ -125,7 +125,7 @@ def _pool(draw: Random, number: int, zones: tuple[str, ...]) -> NodePool:
         taints.append(Taint("other", PREFER_NO_SCHEDULE))
     return NodePool(
         name=f"pool-{number}",
-        labels=own,
+        labels=pool_labels,
         taints=tuple(taints),
         startup_taints=(_STARTUP,) if chance(draw, 0.2) else (),
         requirements=tuple(requirements),
@@ -215,30 +215,30 @@ def _nodes(
 def _node(draw: Random, name: str, kind: InstanceType, pool: NodePool | None) -> tuple[Node | None, NodeClaim | None]:
     """A node: unmanaged, ours, ours but not initialized yet, or a claim whose node has not joined."""
     offering = draw.choice(kind.offerings or (Offering(kind.name, ZONES[0], labels.ON_DEMAND, 1),))
-    own = next(node_labels(kind, offering, {}))
-    del own[labels.REGISTERED], own[labels.INITIALIZED]
+    own_labels = next(node_labels(kind, offering, {}))
+    del own_labels[labels.REGISTERED], own_labels[labels.INITIALIZED]
     shape = {"capacity": kind.capacity, "allocatable": room_of(kind)}
     limits = {EBS: kind.attach_limit} if kind.attach_limit is not None else {}
     if pool is None:
         extra = {TEAM: draw.choice(("x", "y"))} if chance(draw, 0.5) else {}
         if chance(draw, 0.1):
-            del own[labels.ZONE]
+            del own_labels[labels.ZONE]
         taints = (Taint("dedicated", NO_SCHEDULE, "x"),) if chance(draw, 0.2) else ()
         gone = NOW if chance(draw, 0.05) else None
         return Node(
-            name=name, labels={**own, **extra, labels.HOSTNAME: name}, taints=taints, is_ready=True, created_at=NOW,
+            name=name, labels={**own_labels, **extra, labels.HOSTNAME: name}, taints=taints, is_ready=True, created_at=NOW,
             deleted_at=gone, attach_limits=limits, **shape,
         ), None  # fmt: skip
-    own |= {**pool.labels, labels.NODEPOOL: pool.name}
+    own_labels |= {**pool.labels, labels.NODEPOOL: pool.name}
     for requirement in pool.requirements:
-        if requirement.key not in own and requirement.values and not requirement.complement:
-            own[requirement.key] = draw.choice(requirement.values)
+        if requirement.key not in own_labels and requirement.values and not requirement.complement:
+            own_labels[requirement.key] = draw.choice(requirement.values)
     state = draw.choice(("ready", "ready", "ready", "booting", "launched", "created"))
     reached = {"created": (), "launched": (LAUNCHED,), "booting": (LAUNCHED, REGISTERED)}
     done = reached.get(state, (LAUNCHED, REGISTERED, INITIALIZED))
     goes = draw.random()
     claim = NodeClaim(
-        name=f"{pool.name}-{name}", labels=own, taints=pool.taints, startup_taints=pool.startup_taints,
+        name=f"{pool.name}-{name}", labels=own_labels, taints=pool.taints, startup_taints=pool.startup_taints,
         resources={"cpu": 500, "memory": GIB, "pods": 2}, node_class=pool.node_class, created_at=NOW,
         provider_id=f"aws:///i-{name}" if state != "created" else "",
         node_name=name if state in ("ready", "booting") else "",
@@ -249,14 +249,14 @@ def _node(draw: Random, name: str, kind: InstanceType, pool: NodePool | None) ->
     )  # fmt: skip
     if state in ("launched", "created"):
         return None, claim
-    own = {**own, labels.HOSTNAME: name, labels.REGISTERED: "true"}
+    own_labels = {**own_labels, labels.HOSTNAME: name, labels.REGISTERED: "true"}
     taints = pool.taints
     if state == "ready":
-        own[labels.INITIALIZED] = "true"
+        own_labels[labels.INITIALIZED] = "true"
     else:
         taints = (*taints, *pool.startup_taints, Taint("node.kubernetes.io/not-ready", NO_SCHEDULE))
     return Node(
-        name=name, labels=own, taints=taints, provider_id=claim.provider_id, is_ready=state == "ready", created_at=NOW,
+        name=name, labels=own_labels, taints=taints, provider_id=claim.provider_id, is_ready=state == "ready", created_at=NOW,
         attach_limits=limits, **shape,
     ), claim  # fmt: skip
 

@@ -55,8 +55,8 @@ def rich_cluster(seed: int, most_pods: int = 60) -> Snapshot:
     for extra in EXTRAS:
         if chance(draw, share):
             snapshot = extra(draw, snapshot)
-    own = Random(f"quotas of {seed}")  # noqa: S311 - a test's dice
-    return with_quotas(own, snapshot) if seed >= QUOTAS_FROM and chance(own, 0.3) else snapshot
+    quota_draw = Random(f"quotas of {seed}")  # noqa: S311 - a test's dice
+    return with_quotas(quota_draw, snapshot) if seed >= QUOTAS_FROM and chance(quota_draw, 0.3) else snapshot
 
 
 def _overlays(draw: Random, snapshot: Snapshot) -> Snapshot:
@@ -71,7 +71,7 @@ def _overlays(draw: Random, snapshot: Snapshot) -> Snapshot:
 
 
 def _overlay(draw: Random, number: int, snapshot: Snapshot) -> NodeOverlay:
-    asked = (
+    requirements = (
         Requirement.of(labels.ZONE, draw.choice(("In", "NotIn")), some_of(draw, ZONES)),
         Requirement.of(FAMILY, draw.choice(("In", "NotIn")), some_of(draw, ("a", "b", "c"))),
         Requirement.one_of(labels.CAPACITY_TYPE, draw.choice((labels.SPOT, labels.ON_DEMAND))),
@@ -83,7 +83,7 @@ def _overlay(draw: Random, number: int, snapshot: Snapshot) -> NodeOverlay:
     kind = draw.choice(("price", "percent", "amount", "capacity", "capacity"))
     return NodeOverlay(
         name=f"overlay-{number}",
-        requirements=tuple(draw.sample(asked, draw.choice((0, 1, 1, 2)))),
+        requirements=tuple(draw.sample(requirements, draw.choice((0, 1, 1, 2)))),
         price=draw.choice((1_000_000, 90_000_000)) if kind == "price" else None,
         price_adjustment={
             "percent": draw.choice(("-50%", "+10%", "-100%")),
@@ -249,8 +249,8 @@ EXTRAS: Final[tuple[Extra, ...]] = (
 
 
 def _gated(snapshot: Snapshot, **gates: bool) -> Snapshot:
-    found: FeatureGates = msgspec.structs.replace(snapshot.options.feature_gates, **gates)
-    options: Options = msgspec.structs.replace(snapshot.options, feature_gates=found)
+    feature_gates: FeatureGates = msgspec.structs.replace(snapshot.options.feature_gates, **gates)
+    options: Options = msgspec.structs.replace(snapshot.options, feature_gates=feature_gates)
     return msgspec.structs.replace(snapshot, options=options)
 
 

@@ -58,12 +58,12 @@ def shrunk(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Snapshot:
 
 def print_smallest(snapshot: Snapshot, wrong: Callable[[Snapshot], list[str]], name: str) -> int:
     """Print the smallest snapshot that breaks the same rule first, with its faults; return 1 if any rule is broken, else 0."""
-    found = wrong(snapshot)
-    if not found:
+    faults = wrong(snapshot)
+    if not faults:
         sys.stdout.write(f"{name}: nothing is wrong\n")
         return 0
-    rule = found[0].partition(":")[0]
-    small = shrunk(snapshot, lambda one: any(line.startswith(rule) for line in wrong(one)))
+    rule = faults[0].partition(":")[0]
+    small = shrunk(snapshot, lambda candidate: any(line.startswith(rule) for line in wrong(candidate)))
     sys.stdout.write("\n".join([*wrong(small), encode_snapshot(small).decode(), ""]))
     return 1
 
@@ -138,15 +138,15 @@ def check(seed: int) -> tuple[int, list[str], int]:
 def _checked(seed: int) -> tuple[int, list[str], int]:
     snapshot = rich_cluster(seed)
     plan = schedule(snapshot)
-    found = violations(snapshot, plan) + disturbed(snapshot, plan)
+    faults = violations(snapshot, plan) + disturbed(snapshot, plan)
     if seed % 4 == 3:
-        found += [f"improved: {problem}" for problem in violations(snapshot, schedule(improving(snapshot)))]
+        faults += [f"improved: {problem}" for problem in violations(snapshot, schedule(improving(snapshot)))]
     if seed % 4 == 0 and encode_plan(schedule(shuffled(snapshot, seed))) != encode_plan(plan):
-        found.append("order: the plan depends on the order of the input")
+        faults.append("order: the plan depends on the order of the input")
     if seed % 4 == 1:
-        found += unrest(snapshot)
+        faults += unrest(snapshot)
     waiting = len(plan.bindings) + len(plan.unschedulable) + sum(len(claim.pods) for claim in plan.claims)
-    return seed, found, waiting
+    return seed, faults, waiting
 
 
 def check_tight(seed: int) -> tuple[int, list[str], int]:
@@ -171,8 +171,8 @@ def disturbed(snapshot: Snapshot, plan: Plan) -> list[str]:
     alone = msgspec.structs.replace(snapshot, buffers=())
     undisturbed = schedule(alone)
     changed = {pod.pod for pod in plan.unschedulable} ^ {pod.pod for pod in undisturbed.unschedulable}
-    found = [f"spare: buffers decide about the place of {pod}" for pod in sorted(changed)]
-    return found + [f"without buffers: {problem}" for problem in violations(alone, undisturbed)]
+    faults = [f"spare: buffers decide about the place of {pod}" for pod in sorted(changed)]
+    return faults + [f"without buffers: {problem}" for problem in violations(alone, undisturbed)]
 
 
 def unrest(snapshot: Snapshot) -> list[str]:
@@ -194,10 +194,10 @@ def unrest(snapshot: Snapshot) -> list[str]:
     new = [(key, claim.name) for claim in again.claims for key in claim.pods]
     new += [(binding.pod, binding.node) for binding in again.bindings]
     spread = {pod.key for pod in snapshot.pods if spreads_of(snapshot, pod)}
-    found = [f"unrest: {key} finds {node} after all" for key, node in new if key not in spread]
+    faults = [f"unrest: {key} finds {node} after all" for key, node in new if key not in spread]
     if any(claim.buffer_pods and not claim.pods for claim in again.claims):
-        found.append("unrest: a buffer wants another node although nothing has changed")
-    return found
+        faults.append("unrest: a buffer wants another node although nothing has changed")
+    return faults
 
 
 def run(seeds: Iterable[int], processes: int, check: Check = check) -> int:
@@ -207,12 +207,12 @@ def run(seeds: Iterable[int], processes: int, check: Check = check) -> int:
     kinds: Counter[str] = Counter()
     pods = failing = done = 0
     with Pool(processes) as pool:
-        for seed, found, waiting in pool.imap_unordered(check, seeds, chunksize=_CHUNK):
+        for seed, faults, waiting in pool.imap_unordered(check, seeds, chunksize=_CHUNK):
             done, pods = done + 1, pods + waiting
-            if found:
+            if faults:
                 failing += 1
-                kinds.update({problem.partition(":")[0] for problem in found})
-                _say(f"seed {seed}: {len(found)} wrong, first: {found[0][:300]}")
+                kinds.update({problem.partition(":")[0] for problem in faults})
+                _say(f"seed {seed}: {len(faults)} wrong, first: {faults[0][:300]}")
             if done % _EVERY == 0:
                 _say(f"… {done} of {len(seeds)} in {time.monotonic() - started:.0f} s, {failing} failing")
     _say(
@@ -226,8 +226,8 @@ def shrink(seed: int) -> int:
     """Print the smallest cluster that still fails as the seed's does; returns 1 if it fails at all."""
     snapshot = rich_cluster(seed)
 
-    def wrong(one: Snapshot) -> list[str]:
-        return violations(one, schedule(one)) or violations(one, schedule(improving(one)))
+    def wrong(candidate: Snapshot) -> list[str]:
+        return violations(candidate, schedule(candidate)) or violations(candidate, schedule(improving(candidate)))
 
     return print_smallest(snapshot, wrong, f"seed {seed}")
 

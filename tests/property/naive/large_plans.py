@@ -36,26 +36,26 @@ def has_rules(pod: Pod) -> bool:
 def can_be_asked(pod: Pod) -> bool:
     """Whether its spreads are over hosts and zones alone, each of which counts: a node selector may exclude some."""
     is_picky = pod.spec.node_selector or pod.spec.required_terms
-    known = (labels.HOSTNAME, labels.ZONE)
-    return not _hard(pod) or (not is_picky and all(spread.topology_key in known for spread in _hard(pod)))
+    counted_keys = (labels.HOSTNAME, labels.ZONE)
+    return not _hard(pod) or (not is_picky and all(spread.topology_key in counted_keys for spread in _hard(pod)))
 
 
-def refusals(snapshot: Snapshot, sites: list[Site], pod: Pod, own: dict[str, str]) -> Iterator[str]:
+def refusals(snapshot: Snapshot, sites: list[Site], pod: Pod, new_labels: dict[str, str]) -> Iterator[str]:
     """The topology keys of the rules that keep the pod from a new node with these labels, beside all pods of the sites."""
     everyone = [(other, site) for site in sites for other in (*site.running, *site.coming)]
     names = snapshot.namespaces
     for spread in _hard(pod):
-        if spread.topology_key == labels.ZONE and _is_crowded(snapshot, spread, everyone, pod, own[labels.ZONE]):
+        if spread.topology_key == labels.ZONE and _is_crowded(snapshot, spread, everyone, pod, new_labels[labels.ZONE]):
             yield spread.topology_key
     for term in pod.spec.affinity:
         selected = [site for other, site in everyone if _all_select(pod, other, names)]
-        is_there = any(_is_beside(site, own, term.topology_key) for site in selected)
+        is_there = any(_is_beside(site, new_labels, term.topology_key) for site in selected)
         if not is_there and (selected or not _all_select(pod, pod, names)):
             yield term.topology_key
     for other, site in everyone:
         both = [term for term in pod.spec.anti_affinity if term_selects(term, pod, other, names)]
         both += [term for term in other.spec.anti_affinity if term_selects(term, other, pod, names)]
-        yield from (term.topology_key for term in both if _is_beside(site, own, term.topology_key))
+        yield from (term.topology_key for term in both if _is_beside(site, new_labels, term.topology_key))
 
 
 def _all_select(pod: Pod, other: Pod, names: tuple[Namespace, ...]) -> bool:
@@ -67,9 +67,9 @@ def _hard(pod: Pod) -> list[TopologySpread]:
     return [spread for spread in pod.spec.spreads if spread.when_unsatisfiable == DO_NOT_SCHEDULE]
 
 
-def _is_beside(site: Site, own: dict[str, str], key: str) -> bool:
+def _is_beside(site: Site, new_labels: dict[str, str], key: str) -> bool:
     """Whether a site may share the domain of the new node, which has its hostname for itself."""
-    return key != labels.HOSTNAME and own.get(key) in site.values.get(key, ())
+    return key != labels.HOSTNAME and new_labels.get(key) in site.values.get(key, ())
 
 
 def _is_crowded(
@@ -115,38 +115,40 @@ def given_up(snapshot: Snapshot, plan: Plan, sites: list[Site]) -> Iterator[str]
     """
     pods = {pod.key: pod for pod in snapshot.pods}
     repelling = any(pod.spec.anti_affinity for pod in pods.values())
-    asked: set[object] = set()
-    found = 0
+    seen_kinds: set[object] = set()
+    count = 0
     for entry in plan.unschedulable:
         pod = pods[entry.pod]
         spec = msgspec.structs.replace(pod.spec, requests={})
         is_ruled = repelling or has_rules(pod)
         of = (pod.namespace, tuple(sorted(pod.labels.items()))) if is_ruled else ()
         kind = repr((spec, sorted(pod.spec.requests.items()), of))
-        if kind in asked or not can_be_asked(pod):
+        if kind in seen_kinds or not can_be_asked(pod):
             continue
-        asked.add(kind)
+        seen_kinds.add(kind)
         there = _place_for(snapshot, pod, sites if is_ruled else None)
         if there:
-            found += 1
+            count += 1
             yield f"left: {entry.pod} could have {there}"
-        if found == _FOUND_MAX:
+        if count == _FOUND_MAX:
             return
 
 
 def new_node_for(snapshot: Snapshot, pool: NodePool, pod: Pod) -> str:
     """A node of the NodePool that would hold the pod alone beside its DaemonSets; empty if there is none."""
-    return next((_named(pool, kind, own) for kind, own in nodes_for(snapshot, pool, pod)), "")
+    return next((_named(pool, kind, node_labels) for kind, node_labels in nodes_for(snapshot, pool, pod)), "")
 
 
 def nodes_for(snapshot: Snapshot, pool: NodePool, pod: Pod) -> Iterator[tuple[InstanceType, dict[str, str]]]:
     """Every node of the NodePool, with its labels, that would hold the pod alone beside its DaemonSets."""
     if not is_usable(pool) or not tolerates(pod.spec.tolerations, pool.taints):
         return
-    for kind, own in new_nodes(snapshot, pool, pod):
-        daemons = [daemon.spec for daemon in snapshot.daemon_sets if runs_daemon(daemon, own, pool.taints)]
-        if wants_node(pod.spec, own) and not any(overfull(kind.name, total([pod.spec, *daemons]), room_of(kind))):
-            yield kind, own
+    for kind, new_labels in new_nodes(snapshot, pool, pod):
+        daemons = [daemon.spec for daemon in snapshot.daemon_sets if runs_daemon(daemon, new_labels, pool.taints)]
+        if wants_node(pod.spec, new_labels) and not any(
+            overfull(kind.name, total([pod.spec, *daemons]), room_of(kind))
+        ):
+            yield kind, new_labels
 
 
 def _keys(snapshot: Snapshot) -> list[str]:
@@ -160,17 +162,17 @@ def _place_for(snapshot: Snapshot, pod: Pod, sites: list[Site] | None) -> str:
     keys = _keys(snapshot) if sites is not None else []
     answers: dict[tuple[str | None, ...], bool] = {}
     for pool in snapshot.node_pools:
-        for kind, own in nodes_for(snapshot, pool, pod):
-            where = tuple(own.get(key) for key in keys)
+        for kind, new_labels in nodes_for(snapshot, pool, pod):
+            where = tuple(new_labels.get(key) for key in keys)
             if where not in answers:
-                answers[where] = sites is None or not any(refusals(snapshot, sites, pod, own))
+                answers[where] = sites is None or not any(refusals(snapshot, sites, pod, new_labels))
             if answers[where]:
-                return _named(pool, kind, own)
+                return _named(pool, kind, new_labels)
     return ""
 
 
-def _named(pool: NodePool, kind: InstanceType, own: dict[str, str]) -> str:
-    return f"a {kind.name} of {pool.name} in {own[labels.ZONE]}"
+def _named(pool: NodePool, kind: InstanceType, new_labels: dict[str, str]) -> str:
+    return f"a {kind.name} of {pool.name} in {new_labels[labels.ZONE]}"
 
 
 def large_plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
@@ -179,12 +181,12 @@ def large_plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
     if unknown:
         return unknown
     pods = {pod.key: pod for pod in snapshot.pods}
-    found = list(_each_pod_once(snapshot, plan, pods))
-    if found:
-        return found
-    sites = [*_existing_sites(snapshot, plan, pods, found), *_new_sites(snapshot, plan, pods, found)]
-    found += given_up(snapshot, plan, sites)
-    return found + list(large_topology_violations(sites, snapshot.namespaces))
+    faults = list(_each_pod_once(snapshot, plan, pods))
+    if faults:
+        return faults
+    sites = [*_existing_sites(snapshot, plan, pods, faults), *_new_sites(snapshot, plan, pods, faults)]
+    faults += given_up(snapshot, plan, sites)
+    return faults + list(large_topology_violations(sites, snapshot.namespaces))
 
 
 def _not_judged(snapshot: Snapshot) -> Iterator[str]:
@@ -213,7 +215,7 @@ def _each_pod_once(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod]) -> Iter
             yield f"lists: {key} is named {seen.get(key, 0)} times"
 
 
-def _existing_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], found: list[str]) -> Iterator[Site]:
+def _existing_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], faults: list[str]) -> Iterator[Site]:
     running: dict[str, list[Pod]] = {}
     for pod in snapshot.pods:
         if pod.node_name and pod.phase not in ("Failed", "Succeeded"):
@@ -223,20 +225,23 @@ def _existing_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], found:
         coming.setdefault(binding.node, []).append(pods[binding.pod])
     claims = {claim.provider_id: claim for claim in snapshot.node_claims if claim.provider_id}
     for node in snapshot.nodes:
-        own, taints = {labels.HOSTNAME: node.name, **node.labels}, lasting_taints(node, claims.get(node.provider_id))
+        site_labels, taints = (
+            {labels.HOSTNAME: node.name, **node.labels},
+            lasting_taints(node, claims.get(node.provider_id)),
+        )
         here, new = running.get(node.name, []), coming.pop(node.name, [])
         there = {owner.name for pod in here for owner in pod.owners if owner.kind == "DaemonSet"}
-        missing = [d.spec for d in snapshot.daemon_sets if d.name not in there and runs_daemon(d, own, taints)]
+        missing = [d.spec for d in snapshot.daemon_sets if d.name not in there and runs_daemon(d, site_labels, taints)]
         if new:
-            found += overfull(node.name, total([pod.spec for pod in (*here, *new)] + missing), node.allocatable)
+            faults += overfull(node.name, total([pod.spec for pod in (*here, *new)] + missing), node.allocatable)
         for pod in new:
-            if not wants_node(pod.spec, own) or not tolerates(pod.spec.tolerations, taints):
-                found.append(f"selector: {pod.key} does not want or tolerate {node.name}")
-        yield Site(node.name, {key: (value,) for key, value in own.items()}, here, new)
-    found += [f"lists: pods are bound to {name}, which is no node" for name in sorted(coming)]
+            if not wants_node(pod.spec, site_labels) or not tolerates(pod.spec.tolerations, taints):
+                faults.append(f"selector: {pod.key} does not want or tolerate {node.name}")
+        yield Site(node.name, {key: (value,) for key, value in site_labels.items()}, here, new)
+    faults += [f"lists: pods are bound to {name}, which is no node" for name in sorted(coming)]
 
 
-def _new_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], found: list[str]) -> Iterator[Site]:
+def _new_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], faults: list[str]) -> Iterator[Site]:
     pools = {pool.name: pool for pool in snapshot.node_pools}
     kinds = {pool.name: _by_name(snapshot.catalogue.types_for(pool.node_class.name)) for pool in snapshot.node_pools}
     terms: dict[object, _Terms] = {}
@@ -245,17 +250,17 @@ def _new_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], found: list
         named = tuple(r for r in claim.requirements if r.key == labels.INSTANCE_TYPE)
         others = tuple(r for r in claim.requirements if r.key != labels.INSTANCE_TYPE)
         alike = (claim.node_pool, others, tuple(claim.labels.items()), claim.zones, claim.capacity_types, claim.taints)
-        known = terms.setdefault(alike, _Terms(snapshot, pools[claim.node_pool], claim, kinds[claim.node_pool]))
-        choice = (id(known), named, claim.instance_types)
+        alike_terms = terms.setdefault(alike, _Terms(snapshot, pools[claim.node_pool], claim, kinds[claim.node_pool]))
+        choice = (id(alike_terms), named, claim.instance_types)
         if choice not in offers:
-            offers[choice] = _Offers(known, claim.instance_types, named)
+            offers[choice] = _Offers(alike_terms, claim.instance_types, named)
         here = offers[choice]
         new = [pods[key] for key in claim.pods]
-        found += [f"{problem}, {claim.name}" for problem in here.problems]
+        faults += [f"{problem}, {claim.name}" for problem in here.problems]
         if claim.price != here.price:
-            found.append(f"price: {claim.name} says {claim.price}, the cheapest offering costs {here.price}")
-        found += overfull(claim.name, total([pod.spec for pod in new]), here.room)
-        found += [
+            faults.append(f"price: {claim.name} says {claim.price}, the cheapest offering costs {here.price}")
+        faults += overfull(claim.name, total([pod.spec for pod in new]), here.room)
+        faults += [
             f"selector: {pod.key} cannot run on all that {claim.name} may be" for pod in new if not here.suits(pod)
         ]
         yield Site(claim.name, {**here.values, labels.HOSTNAME: (claim.name,)}, [], new)
@@ -309,21 +314,23 @@ class _Bought:
 
     def __post_init__(self) -> None:
         pool, claim, daemons = self.terms.pool, self.terms.example, self.terms.snapshot.daemon_sets
-        asked = [r for r in claim.requirements if r.key != labels.INSTANCE_TYPE]
-        own_rules = [r for r in asked if r.key in self.kind.labels]
+        requirements = [r for r in claim.requirements if r.key != labels.INSTANCE_TYPE]
+        own_rules = [r for r in requirements if r.key in self.kind.labels]
         self.price = cheapest(self.kind, claim)
         room = self.room = room_of(self.kind)
         for offering in self.kind.offerings:
             is_bought = offering.zone in claim.zones and offering.capacity_type in claim.capacity_types
-            for own in node_labels(self.kind, offering, dict(claim.labels)) if offering.available and is_bought else ():
-                if not meets_all(own_rules, own):
+            for face in (
+                node_labels(self.kind, offering, dict(claim.labels)) if offering.available and is_bought else ()
+            ):
+                if not meets_all(own_rules, face):
                     continue
-                self.faces.append(own)
-                whole = {**own, **pool.labels, labels.NODEPOOL: pool.name}
-                self.is_allowed = self.is_allowed and meets_all((*pool.requirements, *asked), whole)
-                taken = total([daemon.spec for daemon in daemons if runs_daemon(daemon, own, claim.taints)])
-                self.room = {name: min(left, room[name] - taken.get(name, 0)) for name, left in self.room.items()}
-                for key, value in own.items():
+                self.faces.append(face)
+                all_labels = {**face, **pool.labels, labels.NODEPOOL: pool.name}
+                self.is_allowed = self.is_allowed and meets_all((*pool.requirements, *requirements), all_labels)
+                taken = total([daemon.spec for daemon in daemons if runs_daemon(daemon, face, claim.taints)])
+                self.room = {name: min(amount, room[name] - taken.get(name, 0)) for name, amount in self.room.items()}
+                for key, value in face.items():
                     self.values.setdefault(key, set()).add(value)
 
     def suits(self, pod: Pod) -> bool:
@@ -350,29 +357,35 @@ class _Offers:
     def __post_init__(self) -> None:
         pool, claim = self.terms.pool, self.terms.example
         self.bought = [self.terms.bought(name) for name in self.types if name in self.terms.kinds]
-        if not self.types or len(self.bought) < len(self.types) or any(each.price is None for each in self.bought):
+        if (
+            not self.types
+            or len(self.bought) < len(self.types)
+            or any(bought_node.price is None for bought_node in self.bought)
+        ):
             self.problems.append("offering: a type that is not on offer")
             return
-        ranks = [(each.price or 0, each.kind.name) for each in self.bought]
+        ranks = [(bought_node.price or 0, bought_node.kind.name) for bought_node in self.bought]
         self.price = ranks[0][0]
         if ranks != sorted(ranks):
             self.problems.append("price order: not the cheapest first")
-        if not all(each.is_allowed for each in self.bought):
+        if not all(bought_node.is_allowed for bought_node in self.bought):
             self.problems.append("template: a type that breaks a requirement")
         if not all(meets_all(self.named, {labels.INSTANCE_TYPE: name}) for name in self.types):
             self.problems.append("template: a type that the claim's requirements do not name")
         if (claim.taints, claim.startup_taints) != (pool.taints, pool.startup_taints):
             self.problems.append("taints: not those of the NodePool")
-        self.room = {name: min(each.room.get(name, 0) for each in self.bought) for name in self.bought[0].room}
+        self.room = {
+            name: min(bought_node.room.get(name, 0) for bought_node in self.bought) for name in self.bought[0].room
+        }
         values: dict[str, set[str]] = {}
-        for each in self.bought:
-            for key, found in each.values.items():
-                values.setdefault(key, set()).update(found)
-        self.values = {key: tuple(sorted(found)) for key, found in values.items()}
+        for bought in self.bought:
+            for key, label_values in bought.values.items():
+                values.setdefault(key, set()).update(label_values)
+        self.values = {key: tuple(sorted(key_values)) for key, key_values in values.items()}
 
     def suits(self, pod: Pod) -> bool:
         """Whether the pod can run on each of the nodes."""
         if not tolerates(pod.spec.tolerations, self.terms.example.taints):
             return False
         is_picky = pod.spec.node_selector or pod.spec.required_terms
-        return not is_picky or all(each.suits(pod) for each in self.bought)
+        return not is_picky or all(bought_node.suits(pod) for bought_node in self.bought)

@@ -36,8 +36,8 @@ class Site:
 
     def domain(self, key: str) -> str | None:
         """Its value of a label; None if it has none or the value is still open."""
-        found = self.values.get(key, ())
-        return found[0] if len(found) == 1 else None
+        label_values = self.values.get(key, ())
+        return label_values[0] if len(label_values) == 1 else None
 
 
 @dataclass(eq=False)
@@ -128,26 +128,28 @@ def _connected(kinds: list[Kind], namespaces: tuple[Namespace, ...]) -> list[Rul
     """Every rule, linked to its owners and to the pods that it counts. Equal rules about the same pods are merged."""
     rules: dict[object, tuple[Rule, set[int], bool]] = {}
     for kind in kinds:
-        own = kind.example
-        for spread in own.spec.spreads:
+        example = kind.example
+        for spread in example.spec.spreads:
             if spread.when_unsatisfiable == "DoNotSchedule":
-                counted = {i for i, other in enumerate(kinds) if spread_selects(spread, own, other.example)}
-                kind.holds.append(_shared(rules, Rule(spread.topology_key, own, spread=spread), counted, kind, kinds))
-        near = [_selected(term, own, kinds, namespaces) for term in own.spec.affinity]
-        for term in own.spec.affinity:  # only pods that all terms select count (kube-scheduler)
+                counted = {i for i, other in enumerate(kinds) if spread_selects(spread, example, other.example)}
+                kind.holds.append(
+                    _shared(rules, Rule(spread.topology_key, example, spread=spread), counted, kind, kinds)
+                )
+        near = [_selected(term, example, kinds, namespaces) for term in example.spec.affinity]
+        for term in example.spec.affinity:  # only pods that all terms select count (kube-scheduler)
             counted = set.intersection(*near)
-            kind.holds.append(_shared(rules, Rule(term.topology_key, own, term=term), counted, kind, kinds))
-        for term in own.spec.anti_affinity:
-            counted = _selected(term, own, kinds, namespaces)
-            kind.keeps_away.append(_shared(rules, Rule(term.topology_key, own, term=term), counted, kind, kinds))
+            kind.holds.append(_shared(rules, Rule(term.topology_key, example, term=term), counted, kind, kinds))
+        for term in example.spec.anti_affinity:
+            counted = _selected(term, example, kinds, namespaces)
+            kind.keeps_away.append(_shared(rules, Rule(term.topology_key, example, term=term), counted, kind, kinds))
     for rule, counted, _ in rules.values():
         for position in sorted(counted):
             kinds[position].counted_by.append(rule)
     return [rule for rule, _, _ in rules.values()]
 
 
-def _selected(term: PodAffinityTerm, own: Pod, kinds: list[Kind], namespaces: tuple[Namespace, ...]) -> set[int]:
-    return {i for i, other in enumerate(kinds) if term_selects(term, own, other.example, namespaces)}
+def _selected(term: PodAffinityTerm, owner: Pod, kinds: list[Kind], namespaces: tuple[Namespace, ...]) -> set[int]:
+    return {i for i, other in enumerate(kinds) if term_selects(term, owner, other.example, namespaces)}
 
 
 def _shared(
@@ -173,10 +175,10 @@ def _too_near(sites: list[Site], kind_of: dict[str, Kind]) -> Iterator[str]:
     for site in sites:
         for pod in (*site.running, *site.coming):
             kind = kind_of[pod.key]
-            for rule, found in [(r, owners) for r in kind.keeps_away] + [(r, selected) for r in kind.counted_by]:
+            for rule, occupants in [(r, owners) for r in kind.keeps_away] + [(r, selected) for r in kind.counted_by]:
                 domain = site.domain(rule.key)
                 if rule.term is not None and domain is not None:
-                    found.setdefault((id(rule), domain), []).append(pod.key)
+                    occupants.setdefault((id(rule), domain), []).append(pod.key)
                     names[id(rule), domain] = f"{rule.key}={domain}"
     for place, keepers in owners.items():
         others = selected.get(place, [])
@@ -195,11 +197,11 @@ def _stuck(
     best: list[str] = []
     for first, held in _orders(ruled, free):
         _start(sites, kind_of, rules)
-        left = _left_over(first, held)
-        if not left:
+        unplaced = _left_over(first, held)
+        if not unplaced:
             return
-        if not best or len(left) < len(best):
-            best = [_refusal(*entry) for entry in left]
+        if not best or len(unplaced) < len(best):
+            best = [_refusal(*entry) for entry in unplaced]
     yield from best
 
 
@@ -237,7 +239,7 @@ def _level(entries: Entries) -> Entries:
         place = (id(rule), entry[1].domain(rule.key))
         ranks[place] += 1
         ranked.append((ranks[place], position, entry))
-    ranked.sort(key=lambda found: found[:2])
+    ranked.sort(key=lambda entry_rank: entry_rank[:2])
     return [entry for _, _, entry in ranked]
 
 
@@ -245,7 +247,7 @@ def _start(sites: list[Site], kind_of: dict[str, Kind], rules: list[Rule]) -> No
     domains: dict[str, list[str]] = {}
     for rule in rules:
         if rule.key not in domains:
-            domains[rule.key] = sorted({found for site in sites if (found := site.domain(rule.key)) is not None})
+            domains[rule.key] = sorted({domain for site in sites if (domain := site.domain(rule.key)) is not None})
         rule.reset(domains[rule.key])
     for site in sites:
         for pod in site.running:
@@ -308,16 +310,16 @@ def _left_over(waiting: Entries, held: Entries) -> Entries:
     hosts.owners.update(_on_host(rule, site) for _, site, kind in waiting for rule in hosts.hurried(site, kind))
     used: set[str] = set()
     for _ in range(_PASSES_MAX):
-        left = _one_pass(waiting, hosts)
-        if len(left) == len(waiting) and not _let_in(left, by_domain, used, hosts):
-            left = _one_pass(waiting, hosts, is_patient=False)
-            if len(left) == len(waiting):
-                left = _one_pass(waiting, hosts, heedless=1)
-            if len(left) == len(waiting):
-                return left
-        if not left:
+        unplaced = _one_pass(waiting, hosts)
+        if len(unplaced) == len(waiting) and not _let_in(unplaced, by_domain, used, hosts):
+            unplaced = _one_pass(waiting, hosts, is_patient=False)
+            if len(unplaced) == len(waiting):
+                unplaced = _one_pass(waiting, hosts, heedless=1)
+            if len(unplaced) == len(waiting):
+                return unplaced
+        if not unplaced:
             return []
-        waiting = left
+        waiting = unplaced
     return waiting
 
 
@@ -330,20 +332,20 @@ def _one_pass(waiting: Entries, hosts: _Hosts, *, is_patient: bool = True, heedl
         is_patient: As for `is_in_the_way`.
         heedless: How many may be placed although they block others.
     """
-    left = []
+    unplaced = []
     for entry in waiting:
         _, site, kind = entry
         if not all(rule.allows(site.domain(rule.key)) for rule in kind.holds):
-            left.append(entry)
+            unplaced.append(entry)
             continue
         if hosts.is_in_the_way(site, kind, is_patient=is_patient):
             if not heedless:
-                left.append(entry)
+                unplaced.append(entry)
                 continue
             heedless -= 1
         _put(site, kind)
         hosts.owners.subtract(_on_host(rule, site) for rule in hosts.hurried(site, kind))
-    return left
+    return unplaced
 
 
 def _is_of_host(rule: Rule) -> bool:
@@ -354,19 +356,19 @@ def _on_host(rule: Rule, site: Site) -> tuple[int, str | None]:
     return (id(rule), site.domain(labels.HOSTNAME))
 
 
-def _let_in(left: Entries, by_domain: dict[tuple[int, str | None], Entries], used: set[str], hosts: _Hosts) -> bool:
+def _let_in(unplaced: Entries, by_domain: dict[tuple[int, str | None], Entries], used: set[str], hosts: _Hosts) -> bool:
     """Place unrestricted pods where they unblock others; return whether there were any."""
     helped = False
-    for rule in dict.fromkeys(rule for entry in left for rule in entry[2].holds):
-        wanting = [entry for entry in left if rule in entry[2].holds and not rule.allows(entry[1].domain(rule.key))]
+    for rule in dict.fromkeys(rule for entry in unplaced for rule in entry[2].holds):
+        wanting = [entry for entry in unplaced if rule in entry[2].holds and not rule.allows(entry[1].domain(rule.key))]
         for domain in _wanted_domains(rule, wanting):
             pool = by_domain.get((id(rule), domain), [])
             ready = (e for e in reversed(pool) if e[0].key not in used)
-            found = next((e for e in ready if not hosts.is_in_the_way(*e[1:], is_patient=False)), None)
-            if found is not None:
-                used.add(found[0].key)
-                pool.remove(found)
-                _put(*found[1:])
+            unblocking = next((e for e in ready if not hosts.is_in_the_way(*e[1:], is_patient=False)), None)
+            if unblocking is not None:
+                used.add(unblocking[0].key)
+                pool.remove(unblocking)
+                _put(*unblocking[1:])
                 helped = True
     return helped
 
@@ -375,5 +377,5 @@ def _wanted_domains(rule: Rule, wanting: Entries) -> list[str]:
     if not wanting:
         return []
     if rule.spread is None:
-        return sorted({found for _, site, _ in wanting if (found := site.domain(rule.key)) is not None})
+        return sorted({site_domain for _, site, _ in wanting if (site_domain := site.domain(rule.key)) is not None})
     return sorted(domain for domain, count in rule.counts.items() if count == rule.least)

@@ -48,7 +48,7 @@ def left_unplaced(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterat
     virtual = virtual_pods(snapshot)
     if any(pod.key in virtual for place in places for pod in place.coming):
         return
-    asked: set[object] = set()
+    seen_kinds: set[object] = set()
     for entry in plan.unschedulable:
         pod = pods[entry.pod]
         kind = (
@@ -57,12 +57,12 @@ def left_unplaced(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterat
             repr(pod.spec),
             "" if not pod.spec.volumes else pod.key,
         )
-        if kind in asked or _is_refused_outright(snapshot, pod):
+        if kind in seen_kinds or _is_refused_outright(snapshot, pod):
             continue
-        asked.add(kind)
-        found = could_run_at(snapshot, plan, places, pod)
-        if found:
-            yield f"left unplaced: {entry.pod} ({entry.reason}) could run at {found}"
+        seen_kinds.add(kind)
+        possible_place = could_run_at(snapshot, plan, places, pod)
+        if possible_place:
+            yield f"left unplaced: {entry.pod} ({entry.reason}) could run at {possible_place}"
 
 
 def _rooms_forgone(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterator[str]:
@@ -73,9 +73,9 @@ def _rooms_forgone(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Itera
         if buffer in lacking:
             lacking.remove(buffer)
             for pool in filter(is_usable, snapshot.node_pools):
-                found = tolerates(pod.spec.tolerations, pool.taints) and _new_node(snapshot, plan, places, pod, pool)
-                if found:
-                    yield f"left unplaced: a pod of buffer {buffer} could run at {found}"
+                new_node = tolerates(pod.spec.tolerations, pool.taints) and _new_node(snapshot, plan, places, pod, pool)
+                if new_node:
+                    yield f"left unplaced: a pod of buffer {buffer} could run at {new_node}"
 
 
 def _is_refused_outright(snapshot: Snapshot, pod: Pod) -> bool:
@@ -85,12 +85,12 @@ def _is_refused_outright(snapshot: Snapshot, pod: Pod) -> bool:
 
 def _has_no_new_node(snapshot: Snapshot, pod: Pod) -> bool:
     """Whether no node is launched for any alternative of the node affinity: names of nodes, restricted labels."""
-    known = labels.WELL_KNOWN | snapshot.catalogue.label_keys()
+    known_keys = labels.WELL_KNOWN | snapshot.catalogue.label_keys()
     terms = [term.requirements for term in pod.spec.required_terms if term.requirements and not term.uses_fields]
     return all(
         any(
             (r.key == labels.NODE_NAME and not r.complement)
-            or (labels.is_restricted(r.key) and r.key not in known)
+            or (labels.is_restricted(r.key) and r.key not in known_keys)
             or (r.key == labels.NODEPOOL and r.operator == "DoesNotExist")
             for r in (*pod.spec.node_selector, *term)
         )
@@ -113,9 +113,9 @@ def could_run_at(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod) 
                 return f"{place.name} as {face.labels}" if place.claim else place.name
     for pool in snapshot.node_pools if not _has_no_new_node(snapshot, pod) else ():
         if is_usable(pool) and tolerates(pod.spec.tolerations, pool.taints):
-            found = _new_node(snapshot, plan, places, pod, pool)
-            if found:
-                return found
+            new_node = _new_node(snapshot, plan, places, pod, pool)
+            if new_node:
+                return new_node
     return ""
 
 
@@ -168,37 +168,40 @@ def _possible_domains(snapshot: Snapshot, pod: Pod, spread: TopologySpread) -> s
     key = spread.topology_key
     honors_taints = spread.node_taints_policy == "Honor"
     honors_affinity = spread.node_affinity_policy == "Honor"
-    found = set()
+    domains = set()
     for pool in snapshot.node_pools:
         if not is_usable(pool) or (honors_taints and not tolerates(pod.spec.tolerations, pool.taints)):
             continue
-        for _, own in new_nodes(snapshot, pool, pod):
-            if key in own and (not honors_affinity or wants_node(pod.spec, own)):
-                found.add(own[key])
-    return found
+        for _, new_labels in new_nodes(snapshot, pool, pod):
+            if key in new_labels and (not honors_affinity or wants_node(pod.spec, new_labels)):
+                domains.add(new_labels[key])
+    return domains
 
 
 def new_nodes(snapshot: Snapshot, pool: NodePool, pod: Pod) -> Iterator[tuple[InstanceType, dict[str, str]]]:
     """Every node that a NodePool could launch: the type and its labels."""
     reference = f"{pool.node_class.group}/{pool.node_class.kind.lower()}"
     fixed = {**pool.labels, labels.NODEPOOL: pool.name, labels.HOSTNAME: _FRESH, reference: pool.node_class.name}
-    known = labels.WELL_KNOWN | snapshot.catalogue.label_keys()
+    known_keys = labels.WELL_KNOWN | snapshot.catalogue.label_keys()
     custom = {
         requirement.key: _choices(requirement.key, pool, pod)
         for requirement in pool.requirements
-        if requirement.key not in known and requirement.key not in fixed
+        if requirement.key not in known_keys and requirement.key not in fixed
     }
     for kind in types_of(snapshot, pool):
         for offering in kind.offerings:
             if offering.available:
-                for own in node_labels(kind, offering, {}):
-                    if all(own.get(key, value) == value for key, value in fixed.items()):
-                        yield from ((kind, found) for found in _with_custom({**own, **fixed}, pool, custom))
+                for offered_labels in node_labels(kind, offering, {}):
+                    if all(offered_labels.get(key, value) == value for key, value in fixed.items()):
+                        yield from (
+                            (kind, node_labels)
+                            for node_labels in _with_custom({**offered_labels, **fixed}, pool, custom)
+                        )
 
 
-def _with_custom(own: dict[str, str], pool: NodePool, custom: dict[str, list[str]]) -> Iterator[dict[str, str]]:
+def _with_custom(base_labels: dict[str, str], pool: NodePool, custom: dict[str, list[str]]) -> Iterator[dict[str, str]]:
     """The labels, with a value or none for each further label that the NodePool's requirements name."""
-    ways = [own]
+    ways = [base_labels]
     for key, values in custom.items():
         ways += [{**way, key: value} for way in ways for value in values]
     for way in ways:
@@ -208,9 +211,9 @@ def _with_custom(own: dict[str, str], pool: NodePool, custom: dict[str, list[str
 
 def _choices(key: str, pool: NodePool, pod: Pod) -> list[str]:
     """Values worth trying: those that any object names, and the smallest numbers."""
-    asked = [*pool.requirements, *_asked(pod)]
-    named = [value for requirement in asked if requirement.key == key for value in requirement.values]
-    lowest = max((requirement.gte or 0 for requirement in asked if requirement.key == key), default=0)
+    requirements = [*pool.requirements, *_asked(pod)]
+    named = [value for requirement in requirements if requirement.key == key for value in requirement.values]
+    lowest = max((requirement.gte or 0 for requirement in requirements if requirement.key == key), default=0)
     numbers = [str(lowest + step) for step in range(4)]
     required = [requirement for requirement in pool.requirements if requirement.key == key]
     return [value for value in dict.fromkeys((*named, *numbers)) if meets_all(required, {key: value})]
@@ -228,30 +231,30 @@ def _new_node(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod, poo
     values: dict[object, dict[str, set[str]]] = {}
     nodes = list(new_nodes(snapshot, pool, pod))
     daemons = _daemons_by_type(snapshot, pool, nodes)
-    left = places_left(snapshot, plan)
-    for kind, own in nodes:
-        if labels.RESERVATION_ID in own and left.get(own[labels.RESERVATION_ID], 0) <= 0:
+    free_places = places_left(snapshot, plan)
+    for kind, new_labels in nodes:
+        if labels.RESERVATION_ID in new_labels and free_places.get(new_labels[labels.RESERVATION_ID], 0) <= 0:
             continue
-        if not wants_node(pod.spec, own) or _breaks_limits(pool, kind, used):
+        if not wants_node(pod.spec, new_labels) or _breaks_limits(pool, kind, used):
             continue
-        if snapshot.vcpu_quotas and not leaves_room(snapshot, plan, kind, own[labels.CAPACITY_TYPE]):
+        if snapshot.vcpu_quotas and not leaves_room(snapshot, plan, kind, new_labels[labels.CAPACITY_TYPE]):
             continue
-        if not _fits_alone(snapshot, pod, Face(own, room_of(kind), daemons[kind.name], kind)):
+        if not _fits_alone(snapshot, pod, Face(new_labels, room_of(kind), daemons[kind.name], kind)):
             continue
-        face = face_of(snapshot, kind, own, pool.taints)
+        face = face_of(snapshot, kind, new_labels, pool.taints)
         there = Place(_FRESH, [face], pool.taints, exists=False)
         question = (
-            *(own.get(key) for key in (*keys, labels.RESERVATION_ID, *(r.key for r in _asked(pod)))),
+            *(new_labels.get(key) for key in (*keys, labels.RESERVATION_ID, *(r.key for r in _asked(pod)))),
             *(f"{daemon.namespace}/{daemon.name}" for daemon in face.daemons),
         )
         if question not in answers:
             answers[question] = _welcomes(snapshot, places, pod, there, None)
         if answers[question]:
             values_left = values.setdefault(question, {})
-            for key in {requirement.key for requirement in pool.requirements} & own.keys():
-                values_left.setdefault(key, set()).update({own[key]} & own_values(kind, key))
+            for key in {requirement.key for requirement in pool.requirements} & new_labels.keys():
+                values_left.setdefault(key, set()).update({new_labels[key]} & own_values(kind, key))
             if not too_few(values_left, pool.requirements):
-                return f"{pool.name} {kind.name} {own[labels.ZONE]} {own[labels.CAPACITY_TYPE]}"
+                return f"{pool.name} {kind.name} {new_labels[labels.ZONE]} {new_labels[labels.CAPACITY_TYPE]}"
     return ""
 
 
@@ -271,11 +274,11 @@ def _daemons_by_type(
     snapshot: Snapshot, pool: NodePool, nodes: list[tuple[InstanceType, dict[str, str]]]
 ) -> dict[str, list[DaemonSet]]:
     """DaemonSets that count for a type: those with a pod on some node of that type in the pool (Karpenter)."""
-    found: dict[str, list[DaemonSet]] = {kind.name: [] for kind, _ in nodes}
+    by_type: dict[str, list[DaemonSet]] = {kind.name: [] for kind, _ in nodes}
     for daemon in snapshot.daemon_sets:
-        for name in {kind.name for kind, own in nodes if runs_daemon(daemon, own, pool.taints)}:
-            found[name].append(daemon)
-    return found
+        for name in {kind.name for kind, labels_there in nodes if runs_daemon(daemon, labels_there, pool.taints)}:
+            by_type[name].append(daemon)
+    return by_type
 
 
 def _breaks_limits(pool: NodePool, kind: InstanceType, used: dict[str, int]) -> bool:
@@ -297,11 +300,11 @@ def _fits_alone(snapshot: Snapshot, pod: Pod, face: Face) -> bool:
 def violations(snapshot: Snapshot, plan: Plan) -> list[str]:
     """The faults of a plan, one line each; the first word names the rule."""
     places = places_after(snapshot, plan)
-    found = list(promise_violations(snapshot, plan, places))
+    faults = list(promise_violations(snapshot, plan, places))
     for place in places:
-        found += node_violations(snapshot, place)
-    found += topology_violations(snapshot, places)
-    return found or list(left_unplaced(snapshot, plan, places))
+        faults += node_violations(snapshot, place)
+    faults += topology_violations(snapshot, places)
+    return faults or list(left_unplaced(snapshot, plan, places))
 
 
 # Laws between plans: the order of the input does not matter, and a plan that is carried out needs no second plan.
@@ -328,13 +331,15 @@ def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
     )
 
 
-def _with_places(catalogue: Catalogue, left: dict[str, int]) -> Catalogue:
+def _with_places(catalogue: Catalogue, free_places: dict[str, int]) -> Catalogue:
     """The catalogue once the claims have used their reservations."""
     types = tuple(
         msgspec.structs.replace(
             kind,
             offerings=tuple(
-                msgspec.structs.replace(o, reservation_capacity=left.get(o.reservation_id, o.reservation_capacity))
+                msgspec.structs.replace(
+                    o, reservation_capacity=free_places.get(o.reservation_id, o.reservation_capacity)
+                )
                 for o in kind.offerings
             ),
         )
@@ -365,15 +370,16 @@ def launched(snapshot: Snapshot, planned: PlannedClaim, name: str) -> tuple[Node
     )
     kind = kinds[face.labels[labels.INSTANCE_TYPE]]
     shape: dict[str, Any] = {"capacity": kind.capacity, "allocatable": face.room}
-    own = {**face.labels, labels.HOSTNAME: name, labels.NODEPOOL: planned.node_pool}
+    claim_labels = {**face.labels, labels.HOSTNAME: name, labels.NODEPOOL: planned.node_pool}
     claim = NodeClaim(
-        name=planned.name, labels=own, taints=planned.taints, startup_taints=planned.startup_taints,
+        name=planned.name, labels=claim_labels, taints=planned.taints, startup_taints=planned.startup_taints,
         requirements=planned.requirements, resources=planned.resources, node_class=planned.node_class, created_at=snapshot.now,
         provider_id=f"aws:///i-{name}", node_name=name,
         conditions={c: Condition("True", changed_at=snapshot.now) for c in (LAUNCHED, REGISTERED, INITIALIZED)}, **shape,
     )  # fmt: skip
     node = Node(
-        name=name, labels=own, taints=planned.taints, provider_id=claim.provider_id, created_at=snapshot.now, is_ready=True,
+        name=name, labels=claim_labels, taints=planned.taints, provider_id=claim.provider_id, created_at=snapshot.now,
+        is_ready=True,
         attach_limits={EBS: kind.attach_limit} if kind.attach_limit is not None else {}, **shape,
     )  # fmt: skip
     return claim, node

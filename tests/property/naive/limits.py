@@ -42,10 +42,10 @@ def with_addresses(draw: Random, snapshot: Snapshot) -> Snapshot:
     classes, free = [], dict[str, int]()
     for name in names:
         subnets = [(f"{zone}-{name}-{n}", zone) for zone in ZONES for n in range(draw.choice((1, 1, 2)))]
-        each = draw.choice(EACH)
-        known = {subnet: draw.choice(AMOUNTS) for subnet, _ in subnets}
-        free |= {subnet: amount * each for subnet, amount in known.items() if amount is not None}
-        classes.append(NodeClass(name=name, subnets=tuple(subnets), addresses_per_node=each))
+        per_node = draw.choice(EACH)
+        amounts = {subnet: draw.choice(AMOUNTS) for subnet, _ in subnets}
+        free |= {subnet: amount * per_node for subnet, amount in amounts.items() if amount is not None}
+        classes.append(NodeClass(name=name, subnets=tuple(subnets), addresses_per_node=per_node))
     return msgspec.structs.replace(snapshot, node_classes=tuple(classes), subnet_addresses=free)
 
 
@@ -55,9 +55,11 @@ def address_violations(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
     may_start = Counter((pools[claim.node_pool], zone) for claim in plan.claims for zone in claim.zones)
     for node_class in snapshot.node_classes:
         for zone in ZONES:
-            own = [snapshot.subnet_addresses.get(subnet) for subnet, where in node_class.subnets if where == zone]
-            room = sum(amount // node_class.addresses_per_node for amount in own if amount is not None)
-            if None not in own and may_start[node_class.name, zone] > room:
+            zone_amounts = [
+                snapshot.subnet_addresses.get(subnet) for subnet, where in node_class.subnets if where == zone
+            ]
+            room = sum(amount // node_class.addresses_per_node for amount in zone_amounts if amount is not None)
+            if None not in zone_amounts and may_start[node_class.name, zone] > room:
                 yield f"addresses: {may_start[node_class.name, zone]} nodes of {node_class.name} in {zone}, room for {room}"
 
 
@@ -68,7 +70,7 @@ def with_commitments(draw: Random, snapshot: Snapshot) -> Snapshot:
     """The cluster with a Savings Plan, reserved instances of some of its types, or both, that cover little or much."""
     names = sorted(kind.name for kind in snapshot.catalogue.default)
     zones = sorted({o.zone for kind in snapshot.catalogue.default for o in kind.offerings}) or [""]
-    found: list[Commitment] = [
+    commitments: list[Commitment] = [
         ReservedInstances(
             name=f"ri-{number}",
             instance_type=draw.choice(names),
@@ -77,17 +79,17 @@ def with_commitments(draw: Random, snapshot: Snapshot) -> Snapshot:
         )
         for number in range(draw.choice((0, 1, 2)) if names else 0)
     ]
-    if draw.random() < 0.7 or not found:
+    if draw.random() < 0.7 or not commitments:
         rates = (CommittedRate(ppm=draw.choice((0, 280_000, 720_000))),)
-        found.append(SavingsPlan(name="sp", amount=DOLLAR * draw.choice((1, 5, 20, 100)) // 20, rates=rates))
-    options = msgspec.structs.replace(snapshot.options, commitments=tuple(found))
+        commitments.append(SavingsPlan(name="sp", amount=DOLLAR * draw.choice((1, 5, 20, 100)) // 20, rates=rates))
+    options = msgspec.structs.replace(snapshot.options, commitments=tuple(commitments))
     return msgspec.structs.replace(snapshot, options=options)
 
 
 def coverage_violations(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
     """Every covered claim that may still cost something, and every commitment that covers more than its amount."""
     spent: dict[str, int] = {}
-    bought = {one.name: one for one in snapshot.options.commitments}
+    bought = {commitment.name: commitment for commitment in snapshot.options.commitments}
     for claim in plan.claims:
         if not claim.commitment:
             continue
@@ -97,27 +99,29 @@ def coverage_violations(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
         spent[claim.commitment] = spent.get(claim.commitment, 0) + most
     running = running_charges(snapshot)
     for name, amount in sorted(spent.items()):
-        one = bought[name]
-        left = one.amount - min(one.amount, running.get(name, 0)) if len(bought) == 1 else one.amount
-        if amount > left:
-            yield f"coverage: {name} covers {left} more, and new nodes may take {amount}"
+        covering = bought[name]
+        uncharged = (
+            covering.amount - min(covering.amount, running.get(name, 0)) if len(bought) == 1 else covering.amount
+        )
+        if amount > uncharged:
+            yield f"coverage: {name} covers {uncharged} more, and new nodes may take {amount}"
 
 
 def running_charges(snapshot: Snapshot) -> dict[str, int]:
     """Commitment → the charge of the staying nodes if it alone covered them."""
-    found: dict[str, int] = {}
-    for one in snapshot.options.commitments:
+    charges: dict[str, int] = {}
+    for commitment in snapshot.options.commitments:
         for instance_type, zone, price in running(snapshot):
-            found[one.name] = found.get(one.name, 0) + charged(one, instance_type, zone, price)
-    return found
+            charges[commitment.name] = charges.get(commitment.name, 0) + charged(commitment, instance_type, zone, price)
+    return charges
 
 
 def running(snapshot: Snapshot) -> Iterator[tuple[str, str, int]]:
     """Type, zone and price of every on-demand node that stays."""
     claims = {claim.provider_id: claim for claim in snapshot.node_claims if claim.provider_id}
-    own = {claim.node_name: claim for claim in claims.values() if claim.node_name}
+    by_node = {claim.node_name: claim for claim in claims.values() if claim.node_name}
     for node in snapshot.nodes:
-        claim = claims.get(node.provider_id) or own.get(node.name)
+        claim = claims.get(node.provider_id) or by_node.get(node.name)
         going = node.deleted_at is not None or (claim is not None and claim.deleted_at is not None)
         going |= claim is not None and claim.name in snapshot.marked_for_deletion
         going |= claim is not None and claim.is_true("InstanceTerminating")
@@ -130,19 +134,19 @@ def running(snapshot: Snapshot) -> Iterator[tuple[str, str, int]]:
         yield name, zone, min(prices, default=0)
 
 
-def charged(one: Commitment, instance_type: str, zone: str, price: int) -> int:
+def charged(commitment: Commitment, instance_type: str, zone: str, price: int) -> int:
     """The charge of one node to one commitment; names of random types do not tell their sizes."""
-    if isinstance(one, SavingsPlan):
-        return max(1, price * (1_000_000 - one.rates[0].ppm) // 1_000_000)
-    return int(instance_type == one.instance_type and one.zone in ("", zone))
+    if isinstance(commitment, SavingsPlan):
+        return max(1, price * (1_000_000 - commitment.rates[0].ppm) // 1_000_000)
+    return int(instance_type == commitment.instance_type and commitment.zone in ("", zone))
 
 
-def _launches(snapshot: Snapshot, claim: PlannedClaim, one: Commitment) -> Iterator[int]:
+def _launches(snapshot: Snapshot, claim: PlannedClaim, commitment: Commitment) -> Iterator[int]:
     for kind in types_by_pool(snapshot, claim.node_pool):
         for offering in kind.offerings:
             is_asked = kind.name in claim.instance_types and offering.zone in claim.zones and offering.available
             if is_asked and offering.capacity_type == labels.ON_DEMAND:
-                yield charged(one, kind.name, offering.zone, offering.price) or one.amount + 1
+                yield charged(commitment, kind.name, offering.zone, offering.price) or commitment.amount + 1
 
 
 # A second implementation of EC2's vCPU quotas: no plan may exceed the vCPUs that the cluster may run of a capacity type.
@@ -157,32 +161,34 @@ def with_quotas(draw: Random, snapshot: Snapshot) -> Snapshot:
     """The cluster under quotas that leave little or much room beyond its running nodes."""
     running = used(snapshot, Plan(now=snapshot.now))
     chosen = draw.sample(sorted(CODES), draw.choice((1, 1, 2)))
-    quotas = {CODES[one]: max(0, running[one] + draw.choice((-3, 0, 1, 4, 9, 24, 60, 400))) for one in chosen}
+    quotas = {CODES[code]: max(0, running[code] + draw.choice((-3, 0, 1, 4, 9, 24, 60, 400))) for code in chosen}
     return msgspec.structs.replace(snapshot, vcpu_quotas=quotas)
 
 
 def used(snapshot: Snapshot, plan: Plan) -> dict[str, int]:
     """Capacity type → vCPUs of all nodes, leaving ones included, of claims, and of the plan's claims at their largest."""
-    found = {labels.ON_DEMAND: 0, labels.SPOT: 0, labels.RESERVED: 0}
+    vcpus = {labels.ON_DEMAND: 0, labels.SPOT: 0, labels.RESERVED: 0}
     sizes = {kind.name: kind.capacity["cpu"] // 1000 for kind in snapshot.catalogue.default}
     launched = {claim.provider_id: claim for claim in snapshot.node_claims if claim.provider_id}
     joined = {node.provider_id for node in snapshot.nodes}
     for node in snapshot.nodes:
         if node.provider_id in launched:
-            found[node.labels.get(labels.CAPACITY_TYPE, labels.ON_DEMAND)] += node.capacity.get("cpu", 0) // 1000
+            vcpus[node.labels.get(labels.CAPACITY_TYPE, labels.ON_DEMAND)] += node.capacity.get("cpu", 0) // 1000
     for claim in snapshot.node_claims:
         if claim.provider_id and claim.provider_id not in joined:
             cores = claim.capacity.get("cpu", 0) // 1000 or sizes.get(claim.labels.get(labels.INSTANCE_TYPE, ""), 0)
-            found[claim.labels.get(labels.CAPACITY_TYPE, labels.ON_DEMAND)] += cores
+            vcpus[claim.labels.get(labels.CAPACITY_TYPE, labels.ON_DEMAND)] += cores
         elif not claim.provider_id and claim.deleted_at is None:
             named = [r for r in claim.requirements if r.key == labels.INSTANCE_TYPE and not r.complement]
             kinds = [r.values for r in claim.requirements if r.key == labels.CAPACITY_TYPE and not r.complement]
-            asked = labels.SPOT if any(labels.SPOT in values for values in kinds) else labels.ON_DEMAND
+            requested_type = labels.SPOT if any(labels.SPOT in values for values in kinds) else labels.ON_DEMAND
             if kinds != [(labels.RESERVED,)]:
-                found[asked] += max((sizes.get(name, 0) for one in named for name in one.values), default=0)
+                vcpus[requested_type] += max(
+                    (sizes.get(name, 0) for requirement in named for name in requirement.values), default=0
+                )
     for planned in plan.claims:
-        found[requested_as(snapshot, planned)] += max(sizes[name] for name in planned.instance_types)
-    return found
+        vcpus[requested_as(snapshot, planned)] += max(sizes[name] for name in planned.instance_types)
+    return vcpus
 
 
 def requested_as(snapshot: Snapshot, claim: PlannedClaim) -> str:
@@ -191,7 +197,7 @@ def requested_as(snapshot: Snapshot, claim: PlannedClaim) -> str:
         return labels.RESERVED
     pool = next(pool for pool in snapshot.node_pools if pool.name == claim.node_pool)
     kinds = [kind for kind in types_of(snapshot, pool) if kind.name in claim.instance_types]
-    spot, on_demand = (_prices(kinds, claim, one) for one in (labels.SPOT, labels.ON_DEMAND))
+    spot, on_demand = (_prices(kinds, claim, capacity_type) for capacity_type in (labels.SPOT, labels.ON_DEMAND))
     demanding = any(r.min_values for r in claim.requirements)
     return labels.SPOT if spot and (not on_demand or demanding or min(spot) <= min(on_demand)) else labels.ON_DEMAND
 

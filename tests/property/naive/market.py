@@ -36,29 +36,29 @@ def types_by_pool(snapshot: Snapshot, name: str) -> tuple[InstanceType, ...]:
 
 def _agreeing(snapshot: Snapshot) -> list[NodeOverlay]:
     """The overlays that apply, by rising weight; of conflicting overlays of equal weight, only the last by name."""
-    found: list[NodeOverlay] = []
+    agreeing: list[NodeOverlay] = []
     for overlay in sorted(snapshot.overlays, key=lambda overlay: (overlay.weight, overlay.name), reverse=True):
-        if not any(other.weight == overlay.weight and _contradict(snapshot, overlay, other) for other in found):
-            found.append(overlay)
-    return found[::-1]
+        if not any(other.weight == overlay.weight and _contradict(snapshot, overlay, other) for other in agreeing):
+            agreeing.append(overlay)
+    return agreeing[::-1]
 
 
-def _contradict(snapshot: Snapshot, one: NodeOverlay, other: NodeOverlay) -> bool:
+def _contradict(snapshot: Snapshot, first: NodeOverlay, second: NodeOverlay) -> bool:
     """Whether both set the price, or the same resource, of a type that some NodePool could launch."""
-    prices = all((overlay.price, overlay.price_adjustment) != (None, None) for overlay in (one, other))
+    prices = all((overlay.price, overlay.price_adjustment) != (None, None) for overlay in (first, second))
     keys = snapshot.catalogue.label_keys()
     for pool in snapshot.node_pools:
         for kind in snapshot.catalogue.types_for(pool.node_class.name):
-            own = {labels.INSTANCE_TYPE: kind.name, **{key: values[0] for key, values in kind.labels.items()}}
-            if not meets_all((r for r in pool.requirements if r.key in keys or r.key in own), own):
+            type_labels = {labels.INSTANCE_TYPE: kind.name, **{key: values[0] for key, values in kind.labels.items()}}
+            if not meets_all((r for r in pool.requirements if r.key in keys or r.key in type_labels), type_labels):
                 continue
             here = [
                 o for o in kind.offerings if snapshot.options.feature_gates.reserved_capacity or not o.reservation_id
             ]
-            of_one, of_other = ([_applies(overlay, pool, kind, o) for o in here] for overlay in (one, other))
+            of_one, of_other = ([_applies(overlay, pool, kind, o) for o in here] for overlay in (first, second))
             if prices and any(map(min, of_one, of_other)):
                 return True
-            if any(of_one) and any(of_other) and set(one.capacity) & set(other.capacity):
+            if any(of_one) and any(of_other) and set(first.capacity) & set(second.capacity):
                 return True
     return False
 
@@ -80,11 +80,11 @@ def _overlaid(ranked: list[NodeOverlay], pool: NodePool, kind: InstanceType) -> 
 
 def _applies(overlay: NodeOverlay, pool: NodePool, kind: InstanceType, offering: Offering) -> bool:
     """Whether the NodePool could buy the offering and the overlay selects such a node."""
-    own = {key: values[0] for key, values in kind.labels.items() if values}
-    own |= {**pool.labels, labels.NODEPOOL: pool.name, labels.INSTANCE_TYPE: kind.name}
-    own |= {labels.ZONE: offering.zone, labels.CAPACITY_TYPE: offering.capacity_type}
+    node_labels = {key: values[0] for key, values in kind.labels.items() if values}
+    node_labels |= {**pool.labels, labels.NODEPOOL: pool.name, labels.INSTANCE_TYPE: kind.name}
+    node_labels |= {labels.ZONE: offering.zone, labels.CAPACITY_TYPE: offering.capacity_type}
     market = (r for r in pool.requirements if r.key in (labels.ZONE, labels.CAPACITY_TYPE))
-    return meets_all(market, own) and meets_all(overlay.requirements, own)
+    return meets_all(market, node_labels) and meets_all(overlay.requirements, node_labels)
 
 
 def _price(overlay: NodeOverlay, price: int) -> int:
@@ -97,19 +97,19 @@ def _price(overlay: NodeOverlay, price: int) -> int:
 
 def places_left(snapshot: Snapshot, plan: Plan) -> dict[str, int]:
     """Reservation → how many instances remain once the plan's claims are launched; negative if there are too many."""
-    left: dict[str, int] = {}
+    free_places: dict[str, int] = {}
     every = [kind for pool in snapshot.node_pools for kind in types_of(snapshot, pool)]
     for offering in (o for kind in every for o in kind.offerings):
         if offering.reservation_id and offering.available:
-            known = left.get(offering.reservation_id, offering.reservation_capacity)
-            left[offering.reservation_id] = min(known, offering.reservation_capacity)
+            least = free_places.get(offering.reservation_id, offering.reservation_capacity)
+            free_places[offering.reservation_id] = min(least, offering.reservation_capacity)
     for claim in plan.claims:
         for identity in held_by(claim):
-            left[identity] = left.get(identity, 0) - 1
-    return left
+            free_places[identity] = free_places.get(identity, 0) - 1
+    return free_places
 
 
 def held_by(claim: PlannedClaim) -> tuple[str, ...]:
     """The reservations that a claim relies on."""
-    own = [r for r in claim.requirements if r.key == labels.RESERVATION_ID and not r.complement]
-    return tuple(value for requirement in own for value in requirement.values)
+    requirements = [r for r in claim.requirements if r.key == labels.RESERVATION_ID and not r.complement]
+    return tuple(value for requirement in requirements for value in requirement.values)

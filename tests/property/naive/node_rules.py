@@ -69,12 +69,12 @@ def _port_clashes(everyone: list[Pod], face: Face, coming: list[Pod]) -> Iterato
                 yield f"port: {name} and {other} both take {port.port}"
 
 
-def clash(one: HostPort, other: HostPort) -> bool:
+def clash(first: HostPort, second: HostPort) -> bool:
     """Whether two host ports conflict on one node."""
-    if (one.port, one.protocol) != (other.port, other.protocol):
+    if (first.port, first.protocol) != (second.port, second.protocol):
         return False
     every = ("", "0.0.0.0")  # noqa: S104 - Kubernetes' own notation
-    return one.host_ip == other.host_ip or one.host_ip in every or other.host_ip in every
+    return first.host_ip == second.host_ip or first.host_ip in every or second.host_ip in every
 
 
 def _attachment_problems(
@@ -90,7 +90,7 @@ def _attachment_problems(
     if face.instance_type is not None and face.instance_type.attach_limit is not None:
         limits[EBS] = face.instance_type.attach_limit
     for driver in sorted(drivers):
-        count = sum(1 for found, _ in held if found == driver)
+        count = sum(1 for held_driver, _ in held if held_driver == driver)
         if driver in limits and count > limits[driver]:
             yield f"attach: {count} volumes of {driver}, {limits[driver]} allowed"
 
@@ -114,7 +114,7 @@ def volume_fault(snapshot: Snapshot, pod: Pod) -> str:
     return ""
 
 
-def volumes_reach(snapshot: Snapshot, pod: Pod, own: Labels) -> bool:
+def volumes_reach(snapshot: Snapshot, pod: Pod, labels_of_node: Labels) -> bool:
     """Whether every volume of the pod is available on a node with these labels."""
     for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
         claim = _claim(snapshot, pod.namespace, name)
@@ -126,7 +126,7 @@ def volumes_reach(snapshot: Snapshot, pod: Pod, own: Labels) -> bool:
             terms = [list(term.requirements) for term in storage.allowed_topologies]
         else:
             terms = []
-        if terms and not any(meets_all(term, own) for term in terms):
+        if terms and not any(meets_all(term, labels_of_node) for term in terms):
             return False
     return True
 
@@ -140,17 +140,17 @@ def _holds(snapshot: Snapshot, volume: PersistentVolume, requirement: Requiremen
 
 def attachments(snapshot: Snapshot, pod: Pod) -> set[tuple[str, str]]:
     """(CSI driver, volume) of every volume that the pod attaches."""
-    found = set()
+    attached = set()
     for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
         claim = _claim(snapshot, pod.namespace, name)
         volume = _volume(snapshot, claim.volume_name) if claim is not None else None
         storage = _class(snapshot, use, claim)
         if volume is not None:
-            found.add((volume.driver, volume.name))
+            attached.add((volume.driver, volume.name))
         elif storage is not None and storage.binding_mode != "Immediate" and (claim is not None or use.ephemeral):
             driver = EBS if storage.provisioner == "kubernetes.io/aws-ebs" else storage.provisioner
-            found.add((driver, f"{pod.namespace}/{name}"))
-    return {(driver, volume) for driver, volume in found if driver not in ("", "kubernetes.io/no-provisioner")}
+            attached.add((driver, f"{pod.namespace}/{name}"))
+    return {(driver, volume) for driver, volume in attached if driver not in ("", "kubernetes.io/no-provisioner")}
 
 
 def _claim(snapshot: Snapshot, namespace: str, name: str) -> PersistentVolumeClaim | None:

@@ -63,8 +63,8 @@ class Place:
 
     def domain(self, key: str) -> str | None:
         """Its value of a topology label; None if it has none, `OPEN` if the value is still open."""
-        found = {face.labels.get(key) for face in self.faces}
-        return found.pop() if len(found) == 1 else OPEN
+        label_values = {face.labels.get(key) for face in self.faces}
+        return label_values.pop() if len(label_values) == 1 else OPEN
 
 
 def is_pending(snapshot: Snapshot, pod: Pod) -> bool:
@@ -118,8 +118,8 @@ def virtual_pods(snapshot: Snapshot) -> dict[str, Pod]:
     if not snapshot.options.feature_gates.capacity_buffer:
         return {}
     names = [(b, f"capacity-buffer-{b.name}-{number + 1}") for b in snapshot.buffers for number in range(b.pods)]
-    found = [Pod(namespace=b.namespace, name=name, labels=b.labels, spec=b.spec) for b, name in names]
-    return {pod.key: pod for pod in found}
+    pods = [Pod(namespace=b.namespace, name=name, labels=b.labels, spec=b.spec) for b, name in names]
+    return {pod.key: pod for pod in pods}
 
 
 def places_after(snapshot: Snapshot, plan: Plan) -> list[Place]:
@@ -142,12 +142,12 @@ def places_after(snapshot: Snapshot, plan: Plan) -> list[Place]:
 
 def moving_pods(snapshot: Snapshot, places: list[Place]) -> set[str]:
     """Keys of pods on leaving nodes that need a new place."""
-    found = set()
+    moving = set()
     for place in places:
         if place.is_leaving:
             evictable = (pod for pod in place.running if place.is_reclaimed or not stays(snapshot, pod))
-            found |= {pod.key for pod in evictable if must_move(pod)}
-    return found
+            moving |= {pod.key for pod in evictable if must_move(pod)}
+    return moving
 
 
 def must_move(pod: Pod) -> bool:
@@ -202,10 +202,10 @@ def lasting_taints(node: Node | None, claim: NodeClaim | None) -> tuple[Taint, .
 def _place(snapshot: Snapshot, name: str, node: Node | None, claim: NodeClaim | None) -> Place:
     source = node if node is not None else claim
     assert source is not None
-    own = {**source.labels}
-    own.setdefault(labels.HOSTNAME, name)
+    place_labels = {**source.labels}
+    place_labels.setdefault(labels.HOSTNAME, name)
     if node is not None:
-        own[labels.NODE_NAME] = node.name
+        place_labels[labels.NODE_NAME] = node.name
     taints = lasting_taints(node, claim)
     running = [
         pod
@@ -213,14 +213,14 @@ def _place(snapshot: Snapshot, name: str, node: Node | None, claim: NodeClaim | 
         if node is not None and pod.node_name == node.name and pod.phase not in ("Failed", "Succeeded")
     ]
     here = {owner.name for pod in running for owner in pod.owners if owner.kind == "DaemonSet"}
-    missing = [d for d in snapshot.daemon_sets if d.name not in here and runs_daemon(d, own, taints)]
+    missing = [d for d in snapshot.daemon_sets if d.name not in here and runs_daemon(d, place_labels, taints)]
     is_leaving = node is not None and node.deleted_at is not None
     if claim is not None:
         is_ending = claim.is_true("InstanceTerminating")
         is_leaving |= is_ending or claim.deleted_at is not None or claim.name in snapshot.marked_for_deletion
     return Place(
         name,
-        [Face(own, dict(source.allocatable), missing)],
+        [Face(place_labels, dict(source.allocatable), missing)],
         taints,
         running,
         attach_limits=dict(node.attach_limits) if node is not None else {},
@@ -234,9 +234,9 @@ def _passes(taint: Taint) -> bool:
     return (taint.key, taint.effect) in _PASSING_TAINTS or taint.key.startswith("readiness.k8s.io/")
 
 
-def runs_daemon(daemon_set: DaemonSet, own: dict[str, str], taints: tuple[Taint, ...]) -> bool:
+def runs_daemon(daemon_set: DaemonSet, labels_of_node: dict[str, str], taints: tuple[Taint, ...]) -> bool:
     """Whether a node gets the DaemonSet's pod."""
-    return tolerates(daemon_set.spec.tolerations, taints) and wants_node(daemon_set.spec, own)
+    return tolerates(daemon_set.spec.tolerations, taints) and wants_node(daemon_set.spec, labels_of_node)
 
 
 def faces_of_claim(snapshot: Snapshot, claim: PlannedClaim) -> Iterator[Face]:
@@ -250,9 +250,9 @@ def faces_of_claim(snapshot: Snapshot, claim: PlannedClaim) -> Iterator[Face]:
             bought = offering.zone in claim.zones and offering.capacity_type in claim.capacity_types
             if offering.available and bought:
                 extra = {**claim.labels, labels.HOSTNAME: claim.name}
-                for own in node_labels(kind, offering, extra):
-                    if meets_all((r for r in claim.requirements if r.key in known_keys(kind)), own):
-                        yield face_of(snapshot, kind, own, claim.taints)
+                for face_labels in node_labels(kind, offering, extra):
+                    if meets_all((r for r in claim.requirements if r.key in known_keys(kind)), face_labels):
+                        yield face_of(snapshot, kind, face_labels, claim.taints)
 
 
 def known_keys(kind: InstanceType) -> set[str]:
@@ -260,10 +260,10 @@ def known_keys(kind: InstanceType) -> set[str]:
     return {labels.RESERVATION_ID, *kind.labels}
 
 
-def face_of(snapshot: Snapshot, kind: InstanceType, own: dict[str, str], taints: tuple[Taint, ...]) -> Face:
+def face_of(snapshot: Snapshot, kind: InstanceType, face_labels: dict[str, str], taints: tuple[Taint, ...]) -> Face:
     """A new node of a type with these labels."""
-    daemons = [d for d in snapshot.daemon_sets if runs_daemon(d, own, taints)]
-    return Face(own, room_of(kind), daemons, kind)
+    daemons = [d for d in snapshot.daemon_sets if runs_daemon(d, face_labels, taints)]
+    return Face(face_labels, room_of(kind), daemons, kind)
 
 
 def node_labels(kind: InstanceType, offering: Offering, extra: dict[str, str]) -> Iterator[dict[str, str]]:

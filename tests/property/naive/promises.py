@@ -37,9 +37,9 @@ def promise_violations(snapshot: Snapshot, plan: Plan, places: list[Place]) -> I
 
 def _reservations(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterator[str]:
     """A claim uses at most one reservation, and all claims together use no more than is left."""
-    for identity, left in sorted(places_left(snapshot, plan).items()):
-        if left < 0:
-            yield f"reservation: {-left} claims too many count on {identity}"
+    for identity, free_places in sorted(places_left(snapshot, plan).items()):
+        if free_places < 0:
+            yield f"reservation: {-free_places} claims too many count on {identity}"
     for place in places:
         if place.claim is not None:
             may_be = {face.labels.get(labels.RESERVATION_ID, "") for face in place.faces}
@@ -84,9 +84,9 @@ def _each_pod_once(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
 
 
 def _known_nodes(places: list[Place], plan: Plan) -> Iterator[str]:
-    known = {place.name for place in places if place.claim is None}
+    node_names = {place.name for place in places if place.claim is None}
     for binding in plan.bindings:
-        if binding.node not in known:
+        if binding.node not in node_names:
             yield f"lists: {binding.pod} is bound to {binding.node}, which is no node"
     names = [claim.name for claim in plan.claims]
     if len(set(names)) != len(names):
@@ -161,7 +161,10 @@ def _resources(snapshot: Snapshot, claim: PlannedClaim) -> Iterator[str]:
 
 def _values_left(kinds: Iterable[InstanceType], pool: NodePool, claim: PlannedClaim) -> dict[str, set[str]]:
     """The values of each label of these types that the claim and its NodePool admit, for the labels with minValues."""
-    values = {one.key: {value for kind in kinds for value in own_values(kind, one.key)} for one in pool.requirements}
+    values = {
+        requirement.key: {value for kind in kinds for value in own_values(kind, requirement.key)}
+        for requirement in pool.requirements
+    }
     for requirement in (*pool.requirements, *claim.requirements):
         if requirement.key in values:
             values[requirement.key] = {value for value in values[requirement.key] if requirement.has(value)}
@@ -175,7 +178,11 @@ def too_few(values: Mapping[str, set[str]], requirements: Iterable[Requirement])
 
     Only values that a node may still have are counted, as of 1.15: a pod that demands a zone leaves one.
     """
-    return [one.key for one in requirements if one.min_values and len(values.get(one.key, ())) < one.min_values]
+    return [
+        requirement.key
+        for requirement in requirements
+        if requirement.min_values and len(values.get(requirement.key, ())) < requirement.min_values
+    ]
 
 
 def own_values(kind: InstanceType, key: str) -> set[str]:

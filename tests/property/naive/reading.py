@@ -98,19 +98,19 @@ def spreads_of(snapshot: Snapshot, pod: Pod) -> tuple[TopologySpread, ...]:
     """The pod's own spread constraints, or the cluster's defaults for the pods of its Services and controller."""
     if pod.spec.spreads or not snapshot.options.default_spreads:
         return pod.spec.spreads
-    found: list[Requirement] = []
+    requirements: list[Requirement] = []
     for service in snapshot.services:
-        own = {key: pod.labels.get(key) for key in service.selector}
-        if service.namespace == pod.namespace and service.selector and own == service.selector:
-            found += [Requirement.one_of(key, value) for key, value in service.selector.items()]
+        selected_labels = {key: pod.labels.get(key) for key in service.selector}
+        if service.namespace == pod.namespace and service.selector and selected_labels == service.selector:
+            requirements += [Requirement.one_of(key, value) for key, value in service.selector.items()]
     for owner in pod.owners:
         for workload in snapshot.workload_selectors:
             is_it = (workload.namespace, workload.kind, workload.name) == (pod.namespace, owner.kind, owner.name)
             if is_it and owner.is_controller and workload.selector is not None:
-                found += workload.selector.requirements
-    if not found:
+                requirements += workload.selector.requirements
+    if not requirements:
         return ()
-    selector = LabelSelector(tuple(found))
+    selector = LabelSelector(tuple(requirements))
     return tuple(msgspec.structs.replace(spread, selector=selector) for spread in snapshot.options.default_spreads)
 
 
@@ -134,23 +134,23 @@ def _speaks_of(term: PodAffinityTerm, owner: Pod, namespace: str, namespaces: It
     if not term.namespace_selector.requirements:
         return True
     labels = {"kubernetes.io/metadata.name": namespace}
-    for known in namespaces:
-        if known.name == namespace:
-            labels |= known.labels
+    for labelled in namespaces:
+        if labelled.name == namespace:
+            labels |= labelled.labels
             return selects(term.namespace_selector, labels)
     return False
 
 
 def is_protected(pod: Pod, now: datetime) -> bool:
     """Whether the pod's annotation protects it now: "true", or a duration since its start."""
-    said = pod.annotations.get(keys.DO_NOT_DISRUPT)
-    if said is None or pod.deleted_at is not None or pod.phase in ("Succeeded", "Failed"):
+    annotation = pod.annotations.get(keys.DO_NOT_DISRUPT)
+    if annotation is None or pod.deleted_at is not None or pod.phase in ("Succeeded", "Failed"):
         return False
-    if said == "true":
+    if annotation == "true":
         return True
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|h|m|s)", said)
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|h|m|s)", annotation)
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    if "".join(number + unit for number, unit in parts) != said or seconds <= 0:
+    if "".join(number + unit for number, unit in parts) != annotation or seconds <= 0:
         return False
     return pod.started_at is None or now - pod.started_at < timedelta(seconds=seconds)
 

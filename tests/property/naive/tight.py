@@ -40,10 +40,10 @@ def tight_cluster(seed: int) -> Snapshot:
 
 def _types(draw: Random, zones: tuple[str, ...]) -> tuple[InstanceType, ...]:
     """Three to five sizes; the price of a core differs by size, so that small nodes may have the lowest or the highest."""
-    found = []
+    types = []
     for number, cpu in enumerate(draw.sample((1, 2, 4, 8, 16), draw.randint(2, 4))):
         price = round(cpu ** draw.choice((0.8, 1.0, 1.0, 1.3)) * draw.choice((0.04, 0.05, 0.06)), 4)
-        found.append(
+        types.append(
             a_type(
                 f"t{number}",
                 cpu=str(cpu),
@@ -54,7 +54,7 @@ def _types(draw: Random, zones: tuple[str, ...]) -> tuple[InstanceType, ...]:
             )
         )
     biggest = a_type("large", cpu="4", memory="16Gi", price=0.3, zones=zones, capacity_types=(labels.ON_DEMAND,))
-    return (*found, biggest)
+    return (*types, biggest)
 
 
 def _workload(draw: Random, app: str, apps: tuple[str, ...], zones: tuple[str, ...], density: float) -> list[Pod]:
@@ -107,8 +107,10 @@ def _running(draw: Random, apps: tuple[str, ...], zones: tuple[str, ...]) -> tup
     for number in range(draw.choice((0, 0, 0, 1, 2))):
         name = f"node-{number}"
         room = {"cpu": 100, "memory": GIB, "pods": 1}
-        own = {labels.HOSTNAME: name, labels.ZONE: draw.choice(zones)}
-        nodes.append(Node(name=name, labels=own, capacity=room, allocatable=room, is_ready=True, created_at=NOW))
+        labels_of_node = {labels.HOSTNAME: name, labels.ZONE: draw.choice(zones)}
+        nodes.append(
+            Node(name=name, labels=labels_of_node, capacity=room, allocatable=room, is_ready=True, created_at=NOW)
+        )
         app = draw.choice(apps)
         spec = PodSpec(requests={"cpu": 100, "memory": GIB, "pods": 1})
         pods.append(

@@ -140,11 +140,11 @@ class Rules:
 
     def terms(self, pod: Pod, terms: Iterable[PodAffinityTerm]) -> list[TermView]:
         """The pods that each term selects."""
-        found = []
+        views = []
         for term in terms:
             picked = {k for k, o in self.pods.items() if k != pod.key and self._picks(term, pod, o)}
-            found.append(TermView(term, picked, self._picks(term, pod, pod)))
-        return found
+            views.append(TermView(term, picked, self._picks(term, pod, pod)))
+        return views
 
     def counts(self, pod: Pod) -> bool:
         """Whether a spread counts a pod: not a terminating one, but the successor of one that is planned for."""
@@ -184,12 +184,12 @@ class Rules:
         """Whether a DaemonSet's pod that every node of a claim, or a node that is there, has yet to get meets all terms."""
         met: list[set[str]] = []
         for face in place.faces:
-            found = set()
+            names = set()
             for daemon in face.daemons:
                 other = Pod(name=daemon.name, namespace=daemon.namespace, labels=daemon.labels, spec=daemon.spec)
                 if all(term_selects(view.term, owner, other, self.snapshot.namespaces) for view in terms):
-                    found.add(daemon.name)
-            met.append(found)
+                    names.add(daemon.name)
+            met.append(names)
         return bool(met) and all(met)
 
 
@@ -317,18 +317,18 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
     best: list[str] = []
     order = sorted([*ruled, *free], key=lambda key: _queue_place(rules.pods[key]))
     for attempt in range(_ORDERS):
-        left, located = _settle(list(order), dict(fixed), coming, refusal)
-        if not left:
+        unplaced, located = _settle(list(order), dict(fixed), coming, refusal)
+        if not unplaced:
             return []
-        problems = [refusal(key, located) for key in left]
+        problems = [refusal(key, located) for key in unplaced]
         if not best or len(problems) < len(best):
             best = problems
         dice = Random(attempt)  # noqa: S311 - a test's dice
         if attempt < _ORDERS_BY_TURN:
             late = free if attempt % 2 else ()
-            order.sort(key=lambda key: (key in late, key not in left))
+            order.sort(key=lambda key: (key in late, key not in unplaced))
         elif attempt < _ORDERS_BY_TURN + _ORDERS_GROUPED:
-            order = _reordered(rules, order, left, dice)
+            order = _reordered(rules, order, unplaced, dice)
         else:
             dice.shuffle(order)
     return best
@@ -340,7 +340,7 @@ def _queue_place(pod: Pod) -> tuple[int, int, str]:
     return (-requests.get("cpu", 0), -requests.get("memory", 0), pod.key)
 
 
-def _reordered(rules: Rules, order: list[str], left: list[str], dice: Random) -> list[str]:
+def _reordered(rules: Rules, order: list[str], unplaced: list[str], dice: Random) -> list[str]:
     """Another order to try: alike pods of a zone or a place together, groups shuffled, usually the unplaced pods first."""
     grain = dice.choice((None, labels.ZONE, labels.HOSTNAME))
     groups: dict[tuple[int, str | None], list[str]] = {}
@@ -350,11 +350,11 @@ def _reordered(rules: Rules, order: list[str], left: list[str], dice: Random) ->
     shuffled = list(groups.values())
     dice.shuffle(shuffled)
     if dice.random() < 0.7:
-        shuffled.sort(key=lambda group: not any(key in left for key in group))
+        shuffled.sort(key=lambda group: not any(key in unplaced for key in group))
     for group in shuffled:
         dice.shuffle(group)
         if dice.random() < 0.5:
-            group.sort(key=lambda key: key not in left)
+            group.sort(key=lambda key: key not in unplaced)
     return [key for group in shuffled for key in group]
 
 

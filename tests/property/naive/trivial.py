@@ -40,18 +40,18 @@ class TrivialPlanner:
         there = list(self._running)
         queue, before = [pod for pod in self.waiting if self.price[pod.key]], -1
         while len(queue) != before:
-            before, left = len(queue), []
+            before, waiting = len(queue), []
             for pod in queue:
                 admitted = [zone for zone in self.zones if self._admits(pod, zone, there)]
                 if admitted:
                     there.append((pod, order(pod, admitted, there)[0]))
                 else:
-                    left.append(pod)
-            queue = left
+                    waiting.append(pod)
+            queue = waiting
         return there[len(self._running) :]
 
     def _admits(self, pod: Pod, zone: str, there: Where) -> bool:
-        if not all(asked.has(zone) for asked in pod.spec.node_selector if asked.key == labels.ZONE):
+        if not all(requirement.has(zone) for requirement in pod.spec.node_selector if requirement.key == labels.ZONE):
             return False
         for other, where in there:
             for owner, term, seen in (
@@ -72,7 +72,7 @@ class TrivialPlanner:
         return all(self._is_even(pod, zone, there, spread) for spread in pod.spec.spreads)
 
     def _is_even(self, pod: Pod, zone: str, there: Where, spread: TopologySpread) -> bool:
-        allowed = [z for z in self.zones if all(asked.has(z) for asked in pod.spec.node_selector)]
+        allowed = [z for z in self.zones if all(requirement.has(z) for requirement in pod.spec.node_selector)]
         counts = dict.fromkeys(allowed, 0)
         for other, where in there:
             if where in counts and _picks(spread.selector, other):
@@ -120,8 +120,8 @@ def beaten(snapshot: Snapshot, plan: Plan, seeds: int = 6) -> list[str]:
     most = max(len(trivial.placed(order)) for order in zone_orders(seeds))
     on_claims = [key for claim in plan.claims for key in claim.pods]
     placed = len(on_claims) + len(plan.bindings)
-    found = [f"beaten: {most} of {len(trivial.waiting)} pods could have a place, not {placed}"] if placed < most else []
+    lost = [f"beaten: {most} of {len(trivial.waiting)} pods could have a place, not {placed}"] if placed < most else []
     price, alone = sum(claim.price for claim in plan.claims), sum(trivial.price[key] for key in on_claims)
-    return found + (
+    return lost + (
         [f"dear: {price} nano-dollars an hour, and {alone} with a node for each pod"] if price > alone else []
     )

@@ -68,8 +68,8 @@ def pending_pods(draw: Random, count: int, claims: tuple[PersistentVolumeClaim, 
         spec = random_spec(draw, app, calm)
         held = _volumes(draw, namespace, claims, size)
         spec = msgspec.structs.replace(spec, volumes=held)
-        own = {"app": app, "version": draw.choice(("1", "2"))}
-        pods += [_pod(draw, namespace, f"{app}-{number}-{index}", own, spec) for index in range(size)]
+        app_labels = {"app": app, "version": draw.choice(("1", "2"))}
+        pods += [_pod(draw, namespace, f"{app}-{number}-{index}", app_labels, spec) for index in range(size)]
         number += 1
     return tuple(pods)
 
@@ -96,13 +96,13 @@ def running_pods(draw: Random, nodes: tuple[Node, ...], claims: tuple[Persistent
     return tuple(pods)
 
 
-def _pod(draw: Random, namespace: str, name: str, own: dict[str, str], spec: PodSpec) -> Pod:
+def _pod(draw: Random, namespace: str, name: str, app_labels: dict[str, str], spec: PodSpec) -> Pod:
     return Pod(
         namespace=namespace,
         name=name,
         uid=f"uid-{name}",
         created_at=NOW - timedelta(seconds=draw.choice((0, 1, 1, 60))),
-        labels=own,
+        labels=app_labels,
         spec=spec,
         is_gated=chance(draw, 0.01),
     )
@@ -253,5 +253,5 @@ def _volumes(
         return ()
     if size > 1 or chance(draw, 0.4):
         return (VolumeUse("", "data", draw.choice(("zonal", "any", None))),)
-    own = [claim.name for claim in claims if claim.namespace == namespace]
-    return tuple(VolumeUse(name) for name in draw.sample(own, min(len(own), draw.choice((1, 1, 2)))))
+    claim_names = [claim.name for claim in claims if claim.namespace == namespace]
+    return tuple(VolumeUse(name) for name in draw.sample(claim_names, min(len(claim_names), draw.choice((1, 1, 2)))))

@@ -63,15 +63,15 @@ def most_at_once(pool: NodePool, nodes: int, reason: str, now: datetime) -> int 
 
 def counted(snapshot: Snapshot, pool: NodePool) -> list[tuple[NodeClaim, bool]]:
     """The nodes that a pool's budgets count: initialized at some time; and whether each is already away."""
-    found = []
+    states = []
     for node in snapshot.nodes:
         for claim in snapshot.node_claims:
             if claim.provider_id != node.provider_id or node.labels.get("karpenter.sh/nodepool") != pool.name:
                 continue
             ending = claim.conditions.get("InstanceTerminating")
             if node.labels.get("karpenter.sh/initialized") == "true" and (ending is None or ending.status != "True"):
-                found.append((claim, is_going(snapshot, claim) or not node.is_ready))
-    return found
+                states.append((claim, is_going(snapshot, claim) or not node.is_ready))
+    return states
 
 
 def budget_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
@@ -83,14 +83,14 @@ def budget_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]
         nodes = counted(snapshot, pool)
         taken: list[str] = []
         for command in plan.commands:
-            own = [name for name in command.claims if name in {claim.name for claim, _ in nodes}]
-            taken += own
+            taken_here = [name for name in command.claims if name in {claim.name for claim, _ in nodes}]
+            taken += taken_here
             away = {claim.name for claim, gone in nodes if gone} | set(taken)
             if command.reason == "Unhealthy":  # a node that is only not Ready does not use the budget of repair up
                 away = {claim.name for claim, _ in nodes if is_going(snapshot, claims[claim.name])} | set(taken)
             top = most_at_once(pool, len(nodes), command.reason, snapshot.now)
-            if own and top is not None and len(away) > top:
-                yield f"budget: {len(away)} nodes of {pool.name} are away with {own}, {top} may be for {command.reason}"
+            if taken_here and top is not None and len(away) > top:
+                yield f"budget: {len(away)} nodes of {pool.name} are away with {taken_here}, {top} may be for {command.reason}"
 
 
 def eviction_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
@@ -131,15 +131,18 @@ def wave_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
         if set(waves) - {1}:
             yield f"waves: {waves}, though only what goes now is asked for"
         return
-    own = [command for command in plan.commands if command.method in ("repack", "drift")]
-    moved = [move.pod for command in own for move in command.moves]
+    target_commands = [command for command in plan.commands if command.method in ("repack", "drift")]
+    moved = [move.pod for command in target_commands for move in command.moves]
     if not snapshot.options.karpenter_moves_only:
         yield from (
             f"waves: {pod} moves {moved.count(pod)} times" for pod in sorted({p for p in moved if moved.count(p) > 1})
         )
-        gone = {name for command in own for name in command.nodes}
+        gone = {name for command in target_commands for name in command.nodes}
         yield from (
-            f"waves: {move.pod} moves to {move.to}, which goes" for c in own for move in c.moves if move.to in gone
+            f"waves: {move.pod} moves to {move.to}, which goes"
+            for c in target_commands
+            for move in c.moves
+            if move.to in gone
         )
         yield from _wave_budgets(snapshot, plan)
 

@@ -36,10 +36,10 @@ def _say(line: str) -> None:
 
 def wrong(snapshot: Snapshot) -> list[str]:
     """The faults of both policies' plans for a world."""
-    found = expiry_violations(snapshot, expired(snapshot))
+    faults = expiry_violations(snapshot, expired(snapshot))
     for world in under_both_policies(snapshot):
-        found += violations(world, disrupt(world))
-    return found
+        faults += violations(world, disrupt(world))
+    return faults
 
 
 def check(seed: int, shares: Sequence[float] = SHARES) -> tuple[int, list[str], tuple[str, ...]]:
@@ -54,14 +54,14 @@ def check(seed: int, shares: Sequence[float] = SHARES) -> tuple[int, list[str], 
 def _checked(seed: int, shares: Sequence[float]) -> tuple[int, list[str], tuple[str, ...]]:
     snapshot = random_world(seed, shares)
     ended = expired(snapshot)
-    found, used = expiry_violations(snapshot, ended), {"expiry"} if ended else set()
+    faults, used = expiry_violations(snapshot, ended), {"expiry"} if ended else set()
     for world in under_both_policies(snapshot):
         plan = disrupt(world)
-        found += violations(world, plan)
+        faults += violations(world, plan)
         if seed % 4 == 0 and disrupt(shuffled(world, seed)) != plan:
-            found.append("order: the plan depends on the order of the input")
+            faults.append("order: the plan depends on the order of the input")
         used |= {command.method for command in plan.commands}
-    return seed, found, tuple(sorted(used))
+    return seed, faults, tuple(sorted(used))
 
 
 def run(seeds: Iterable[int], processes: int) -> int:
@@ -72,13 +72,13 @@ def run(seeds: Iterable[int], processes: int) -> int:
     methods: Counter[str] = Counter()
     failing = done = 0
     with Pool(processes) as pool:
-        for seed, found, used in pool.imap_unordered(check, seeds, chunksize=_CHUNK):
+        for seed, faults, used in pool.imap_unordered(check, seeds, chunksize=_CHUNK):
             done += 1
             methods.update(used)
-            if found:
+            if faults:
                 failing += 1
-                kinds.update({problem.partition(":")[0] for problem in found})
-                _say(f"seed {seed}: {len(found)} wrong, first: {found[0][:400]}")
+                kinds.update({problem.partition(":")[0] for problem in faults})
+                _say(f"seed {seed}: {len(faults)} wrong, first: {faults[0][:400]}")
             if done % _EVERY == 0:
                 _say(f"… {done} of {len(seeds)} in {time.monotonic() - started:.0f} s, {failing} failing")
     shares = ", ".join(f"{method} {100 * methods[method] // max(done, 1)} %" for method in METHODS)

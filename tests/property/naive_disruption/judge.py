@@ -41,27 +41,27 @@ _ELSEWHERE = ("open:", "balanced:", "nominated:")
 
 def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
     """The faults of a plan, one line each; the first word names the rule."""
-    found = [
+    faults = [
         *budget_violations(snapshot, plan),
         *eviction_violations(snapshot, plan),
         *twice_violations(snapshot, plan),
     ]
-    found += [*_listed_once(snapshot, plan), *wave_violations(snapshot, plan)]
+    faults += [*_listed_once(snapshot, plan), *wave_violations(snapshot, plan)]
     world = with_statuses(snapshot)
     worlds = [world]
     static: Counter[str] = Counter()
     for number, command in enumerate(plan.commands):
         later = plan.commands[number + 1 :]
         problems = [problem for problem in _of(world, command) if not _is_excused(problem, later)]
-        found += [f"{problem} (command {number}: {command.method} {command.nodes})" for problem in problems]
-        if any(problem.startswith(("lists", "names", "moves")) for problem in found):
-            return found
+        faults += [f"{problem} (command {number}: {command.method} {command.nodes})" for problem in problems]
+        if any(problem.startswith(("lists", "names", "moves")) for problem in faults):
+            return faults
         world = carried_out(world, command)
         worlds.append(world)
         static.update(claim.node_pool for claim in command.replacements if command.method == "static-drift")
-    found += static_limit_violations(snapshot, world, static)
-    found += cost_violations(snapshot, world, plan)
-    return found or list(_left_over(worlds, plan))
+    faults += static_limit_violations(snapshot, world, static)
+    faults += cost_violations(snapshot, world, plan)
+    return faults or list(_left_over(worlds, plan))
 
 
 def _is_excused(problem: str, later: Sequence[Command]) -> bool:
@@ -121,7 +121,9 @@ def _left_over(worlds: Sequence[Snapshot], plan: DisruptionPlan) -> Iterator[str
         if any(may_not_go(world, node, claim, "Empty")) or any(guards(world, pod) for pod in pods_on(world, node.name)):
             continue
         nodes = counted(snapshot, pool)
-        goes = [one for one, is_away in nodes if one.name in gone and not (is_away and gone[one.name] == "Unhealthy")]
+        goes = [
+            node for node, is_away in nodes if node.name in gone and not (is_away and gone[node.name] == "Unhealthy")
+        ]
         taken = sum(is_away for _, is_away in nodes) + len(goes)
         top = most_at_once(pool, len(nodes), "Empty", world.now)
         if top is None or world.options.ignore_budgets or taken + 1 <= top:
@@ -144,24 +146,24 @@ def _expected(worlds: Sequence[Snapshot], plan: DisruptionPlan) -> set[str]:
 
 def expiry_violations(snapshot: Snapshot, named: tuple[str, ...]) -> list[str]:
     """Faults in the claims reported as expired: none is late, or more than a day or a tenth of its life early."""
-    found = [
+    faults = [
         f"expiry: {name} is named twice or unknown"
         for name in named
         if [c.name for c in snapshot.node_claims].count(name) != 1
     ]
     if len(set(named)) != len(named):
-        found.append(f"expiry: {named}")
+        faults.append(f"expiry: {named}")
     for claim in snapshot.node_claims:
         lasting = claim.expire_after
         is_held = claim.hold is not None and claim.hold.until > snapshot.now
         if lasting is None or claim.deleted_at is not None or claim.name in snapshot.marked_for_deletion or is_held:
             if claim.name in named:
-                found.append(f"expiry: {claim.name} never expires, is going or is held")
+                faults.append(f"expiry: {claim.name} never expires, is going or is held")
             continue
         assert claim.created_at is not None
         age = snapshot.now - claim.created_at
         if age >= lasting and claim.name not in named:
-            found.append(f"expiry: {claim.name} is {age} old, allowed {lasting}")
+            faults.append(f"expiry: {claim.name} is {age} old, allowed {lasting}")
         if age < lasting - min(lasting / 10, timedelta(days=1)) and claim.name in named:
-            found.append(f"expiry: {claim.name} goes too early, {age} of {lasting}")
-    return found
+            faults.append(f"expiry: {claim.name} goes too early, {age} of {lasting}")
+    return faults

@@ -57,7 +57,13 @@ def _goes_first(snapshot: Snapshot, command: Command) -> Iterator[str]:
     """Faults of nodes that go before their replacement: only allowed if that needs their place in a full reservation."""
     held = {node.labels.get(labels.RESERVATION_ID) for node in snapshot.nodes if node.name in command.nodes}
     every = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
-    places = [o for types in every for one in types for o in one.offerings if o.reservation_id in held - {None}]
+    places = [
+        o
+        for types in every
+        for instance_type in types
+        for o in instance_type.offerings
+        if o.reservation_id in held - {None}
+    ]
     if command.replacements or command.moves or not places or any(o.reservation_capacity for o in places):
         yield f"moves: {command.nodes} go before their replacements, and not out of a full reservation"
 
@@ -142,8 +148,8 @@ def _static(snapshot: Snapshot, command: Command) -> Iterator[str]:
         yield f"static: {command.claims} of {sorted(pools)} become {[c.name for c in command.replacements]}"
         return
     pool = next(pool for pool in snapshot.node_pools if pool.name in pools)
-    own = [claim for claim in snapshot.node_claims if claim.node_pool == pool.name]
-    running = [claim for claim in own if claim.deleted_at is None]
+    pool_claims = [claim for claim in snapshot.node_claims if claim.node_pool == pool.name]
+    running = [claim for claim in pool_claims if claim.deleted_at is None]
     if pool.replicas is None or len(running) > pool.replicas:
         yield f"static: {pool.name} wants {pool.replicas} and has {len(running)}"
     new, place = (
@@ -194,11 +200,13 @@ def twice_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
     for number, command in enumerate(plan.commands):
         if command.method == "static-drift":
             continue
-        feeding = [one for one in plan.commands[:number] if any(move.to in command.nodes for move in one.moves)]
-        filled = {move.to for one in feeding for move in one.moves}
+        feeding = [
+            earlier for earlier in plan.commands[:number] if any(move.to in command.nodes for move in earlier.moves)
+        ]
+        filled = {move.to for feeder in feeding for move in feeder.moves}
         between = [*plan.commands[:number], *(o for o in plan.commands[number + 1 :] if may_be_merged(snapshot, o))]
-        is_built_upon = any(filled & set(one.nodes) for one in between if one not in feeding)
-        is_alike = not any(one.replacements or one.reason != command.reason for one in feeding)
+        is_built_upon = any(filled & set(interim.nodes) for interim in between if interim not in feeding)
+        is_alike = not any(feeder.replacements or feeder.reason != command.reason for feeder in feeding)
         if not feeding or not is_alike or is_built_upon:
             continue
         excuses = (_would_come_late, _would_be_early, _would_wait)
@@ -211,13 +219,13 @@ def _would_come_late(snapshot: Snapshot, between: Sequence[Command], feeding: Se
     pods = {pod.key: pod for pod in snapshot.pods}
     goes_on = {move.pod for move in last.moves}
     for first, later in _pairs(between, feeding, last):
-        for own, other in product(first.moves, later.moves):
-            if own.pod in goes_on:
+        for first_move, other in product(first.moves, later.moves):
+            if first_move.pod in goes_on:
                 continue
-            is_near = own.to == other.to and later not in feeding and later is not last
-            for spread in _binding_spreads(snapshot, pods[own.pod]):
+            is_near = first_move.to == other.to and later not in feeding and later is not last
+            for spread in _binding_spreads(snapshot, pods[first_move.pod]):
                 is_asked = is_near if spread.topology_key == HOSTNAME else True
-                if is_asked and spread_selects(spread, pods[own.pod], pods[other.pod]):
+                if is_asked and spread_selects(spread, pods[first_move.pod], pods[other.pod]):
                     return True
     return False
 
@@ -232,11 +240,11 @@ def _would_be_early(snapshot: Snapshot, between: Sequence[Command], feeding: Seq
     for first, later in _pairs(between, feeding, last):
         if later in feeding or later is last:
             continue
-        for own, other in product(first.moves, later.moves):
-            pod, follower = pods[own.pod], pods[other.pod]
-            if _is_about(snapshot, follower, pod, near=own.to == other.to):
+        for first_move, other in product(first.moves, later.moves):
+            pod, follower = pods[first_move.pod], pods[other.pod]
+            if _is_about(snapshot, follower, pod, near=first_move.to == other.to):
                 return True
-            if _is_about(snapshot, pod, follower, near=False, keeps_away_only=own.pod in goes_on):
+            if _is_about(snapshot, pod, follower, near=False, keeps_away_only=first_move.pod in goes_on):
                 return True
     return False
 

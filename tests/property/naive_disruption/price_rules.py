@@ -23,11 +23,11 @@ _WORTHWHILE = Fraction(1, 20)
 
 def price_of(snapshot: Snapshot, node: Node) -> int:
     """The cost of a running node by the offering of its type, zone and capacity type, available or not; 0 if unknown."""
-    asked = tuple(node.labels.get(key) for key in (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE))
+    market = tuple(node.labels.get(key) for key in (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE))
     pool = node.labels.get(labels.NODEPOOL, "")
     for kind in types_by_pool(snapshot, pool) or snapshot.catalogue.default:
         for offering in kind.offerings:
-            if (kind.name, offering.zone, offering.capacity_type) == asked:
+            if (kind.name, offering.zone, offering.capacity_type) == market:
                 return offering.price
     return 0
 
@@ -127,28 +127,28 @@ def _goes_alone(snapshot: Snapshot, *nodes: Node) -> bool:
     ids = {node.provider_id for node in nodes}
     claims = [claim.name for claim in snapshot.node_claims if claim.provider_id in ids]
     plan = schedule(msgspec.structs.replace(snapshot, marked_for_deletion=(*snapshot.marked_for_deletion, *claims)))
-    own = {pod.key for node in nodes for pod in pods_on(snapshot, node.name)}
-    return not any(own.intersection(claim.pods) for claim in plan.claims) and not any(
-        pod.pod in own for pod in plan.unschedulable
+    keys = {pod.key for node in nodes for pod in pods_on(snapshot, node.name)}
+    return not any(keys.intersection(claim.pods) for claim in plan.claims) and not any(
+        pod.pod in keys for pod in plan.unschedulable
     )
 
 
 def _unbalanced(snapshot: Snapshot, nodes: list[Node], price: int, savings: int) -> Iterator[str]:
     """Every pool with policy Balanced whose share of the savings is less than half its share of the disruption."""
     for pool in snapshot.node_pools:
-        own = [node for node in nodes if node.labels.get(labels.NODEPOOL) == pool.name]
-        if pool.disruption.policy != "Balanced" or not own:
+        pool_nodes = [node for node in nodes if node.labels.get(labels.NODEPOOL) == pool.name]
+        if pool.disruption.policy != "Balanced" or not pool_nodes:
             continue
         going = {claim.provider_id for claim in snapshot.node_claims if is_going(snapshot, claim)}
         every = [n for n in snapshot.nodes if n.labels.get(labels.NODEPOOL) == pool.name]
         every = [n for n in every if n.provider_id not in going]
         cost = sum(price_of(snapshot, node) for node in every)
         disturbance = sum(moving_cost(pods_on(snapshot, node.name)) for node in every)
-        share = Fraction(sum(price_of(snapshot, node) for node in own), price)
-        moved = sum(moving_cost(pods_on(snapshot, node.name)) for node in own)
+        share = Fraction(sum(price_of(snapshot, node) for node in pool_nodes), price)
+        moved = sum(moving_cost(pods_on(snapshot, node.name)) for node in pool_nodes)
         score = (Fraction(savings) * share / cost) / Fraction(moved, disturbance)
         if score < _BALANCED:
-            yield f"balanced: {[node.name for node in own]} score {float(score):.3f} in {pool.name}"
+            yield f"balanced: {[node.name for node in pool_nodes]} score {float(score):.3f} in {pool.name}"
 
 
 def cost_violations(before: Snapshot, after: Snapshot, plan: DisruptionPlan) -> Iterator[str]:

@@ -86,24 +86,26 @@ def guards(snapshot: Snapshot, pod: Pod) -> list[PodDisruptionBudget]:
         return []
     if tolerates(pod.spec.tolerations, [Taint(labels.DISRUPTED_TAINT, "NoSchedule")]):
         return []
-    found = [b for b in snapshot.budgets if b.namespace == pod.namespace and selects(b.selector, pod.labels)]
-    if len(found) == 1 and pod.is_ready is False and found[0].unhealthy_pod_eviction_policy == "AlwaysAllow":
+    budgets = [b for b in snapshot.budgets if b.namespace == pod.namespace and selects(b.selector, pod.labels)]
+    if len(budgets) == 1 and pod.is_ready is False and budgets[0].unhealthy_pod_eviction_policy == "AlwaysAllow":
         return []  # of two budgets the API ignores neither: it answers with an error
-    return found
+    return budgets
 
 
 def evictions_allowed(snapshot: Snapshot, budget: PodDisruptionBudget) -> int:
     """How many pods of a budget may be evicted now: its status, or what the disruption controller would write there."""
     if budget.disruptions_allowed is not None:
         return budget.disruptions_allowed
-    own = [pod for pod in snapshot.pods if pod.namespace == budget.namespace and selects(budget.selector, pod.labels)]
-    own = [pod for pod in own if pod.phase not in ("Succeeded", "Failed")]
-    well = [pod for pod in own if pod.phase == "Running" and pod.deleted_at is None and pod.is_ready is not False]
+    selected = [
+        pod for pod in snapshot.pods if pod.namespace == budget.namespace and selects(budget.selector, pod.labels)
+    ]
+    selected = [pod for pod in selected if pod.phase not in ("Succeeded", "Failed")]
+    well = [pod for pod in selected if pod.phase == "Running" and pod.deleted_at is None and pod.is_ready is not False]
     text = budget.max_unavailable if budget.max_unavailable is not None else budget.min_available
     if text is None:
         return len(well)
-    number = -(-len(own) * int(text[:-1]) // 100) if text.endswith("%") else int(text)
-    desired = max(0, len(own) - number) if budget.max_unavailable is not None else number
+    number = -(-len(selected) * int(text[:-1]) // 100) if text.endswith("%") else int(text)
+    desired = max(0, len(selected) - number) if budget.max_unavailable is not None else number
     return max(0, len(well) - desired)
 
 
@@ -125,10 +127,10 @@ def pod_objections(snapshot: Snapshot, node: Node) -> Iterator[str]:
     for pod in pods_on(snapshot, node.name):
         if is_protected(pod, snapshot.now):
             yield f"pod {pod.key} is annotated do-not-disrupt"
-        asked = guards(snapshot, pod)
-        if len(asked) > 1:
+        budgets = guards(snapshot, pod)
+        if len(budgets) > 1:
             yield f"pod {pod.key} has two budgets"
-        elif any(evictions_allowed(snapshot, budget) <= 0 for budget in asked):
+        elif any(evictions_allowed(snapshot, budget) <= 0 for budget in budgets):
             yield f"the budget of pod {pod.key} lets nobody go"
 
 
@@ -141,8 +143,8 @@ def moving_cost(pods: list[Pod]) -> int:
     total = _UNIT
     for pod in pods:
         if must_move(pod):
-            asked = pod.annotations.get(labels.DISRUPTION_COST, pod.annotations.get(labels.POD_DELETION_COST, "0"))
-            cost = _UNIT + int(asked) + pod.spec.priority * 4
+            annotated = pod.annotations.get(labels.DISRUPTION_COST, pod.annotations.get(labels.POD_DELETION_COST, "0"))
+            cost = _UNIT + int(annotated) + pod.spec.priority * 4
             total += min(max(cost, 0), 10 * _UNIT)
     return total
 
@@ -180,7 +182,7 @@ def is_drifted(snapshot: Snapshot, claim: NodeClaim, pool: NodePool) -> bool:
 
 def reason_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
     """Every node of a command that may not go, or not for that reason, when the command is carried out."""
-    nodes, claims = ({one.name: one for one in found} for found in (snapshot.nodes, snapshot.node_claims))
+    nodes, claims = ({obj.name: obj for obj in objects} for objects in (snapshot.nodes, snapshot.node_claims))
     if len(command.nodes) != len(command.claims) or len(set(command.nodes)) != len(command.nodes) or not command.nodes:
         yield f"lists: {command.nodes} and {command.claims}"
         return
@@ -216,7 +218,7 @@ def may_not_go(snapshot: Snapshot, node: Node, claim: NodeClaim, reason: str) ->
             yield "nodes are not repaired here"
         if not is_ill(snapshot, claim):
             yield "it is well"
-        if "true" in (found.annotations.get("karpenter.sh/do-not-repair") for found in (node, claim)):
+        if "true" in (obj.annotations.get("karpenter.sh/do-not-repair") for obj in (node, claim)):
             yield "it is annotated do-not-repair"
         if are_many_ill(snapshot, pool.name):
             yield "too many are ill"
@@ -239,6 +241,6 @@ def _not_worth_it(snapshot: Snapshot, node: Node, claim: NodeClaim, pool: NodePo
             yield _EMPTY
         if pool.disruption.policy == "WhenEmpty":
             yield "only empty nodes are to go"
-        known = {kind.name for kind in snapshot.catalogue.types_for(pool.node_class.name)}
-        if node.labels.get(labels.INSTANCE_TYPE) not in known:
+        type_names = {kind.name for kind in snapshot.catalogue.types_for(pool.node_class.name)}
+        if node.labels.get(labels.INSTANCE_TYPE) not in type_names:
             yield "it has no price"

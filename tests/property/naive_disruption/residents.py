@@ -55,12 +55,12 @@ class Residents:
         """This many pods that together request at most this share of a node."""
         room = room_of(kind)
         cpu, memory = (int(room[name] * share / max(count, 1)) for name in ("cpu", "memory"))
-        found = []
+        pods = []
         for _ in range(count):
             size = self.draw.choice((0.5, 0.9, 1.0))
             requests = {"cpu": int(cpu * size) // 10 * 10, "memory": int(memory * size * self.draw.choice((0.2, 0.9)))}
-            found.append(self._resident(node, pool, requests | {"pods": 1}))
-        return tuple(found)
+            pods.append(self._resident(node, pool, requests | {"pods": 1}))
+        return tuple(pods)
 
     def pending(self, count: int) -> tuple[Pod, ...]:
         """Pods without a node."""
@@ -73,19 +73,19 @@ class Residents:
         draw = self.draw
         if self.calm and chance(draw, 0.8):
             return ()
-        found = []
+        budgets = []
         for number in range(draw.choice((0, 0, 1, 1, 2))):
             kind, amount = draw.choice((("max", "1"), ("max", "50%"), ("max", "2"), ("min", "1"), ("min", "50%"),
                                         ("max", "0"), ("min", "100%")))  # fmt: skip
             never = amount in ("0", "100%")
-            found.append(PodDisruptionBudget(
+            budgets.append(PodDisruptionBudget(
                 namespace=_SPACE, name=f"budget-{number}",
                 selector=LabelSelector((Requirement.one_of("app", *some_of(draw, APPS[:3])),)),
                 max_unavailable=amount if kind == "max" else None, min_available=amount if kind == "min" else None,
                 disruptions_allowed=0 if never else draw.choice((None, None, 0, 1, 2)),
                 unhealthy_pod_eviction_policy=ALWAYS_ALLOW if chance(draw, 0.3) else "",
             ))  # fmt: skip
-        return tuple(found)
+        return tuple(budgets)
 
     def _resident(self, node: Node, pool: NodePool, requests: dict[str, int]) -> Pod:
         draw = self.draw
@@ -190,7 +190,7 @@ def is_ill(snapshot: Snapshot, claim: NodeClaim) -> bool:
 
 def are_many_ill(snapshot: Snapshot, pool: str) -> bool:
     """Whether more than a fifth of the pool's nodes, rounded up, are unhealthy, for any length of time."""
-    own = [node for node in snapshot.nodes if node.labels.get(labels.NODEPOOL) == pool]
-    own = [node for node in own if node.labels.get(labels.REGISTERED) == "true"]
-    bad = [node for node in own if any((c.type, c.status) in _PATIENCE for c in node.conditions)]
-    return len(bad) * 5 > len(own) + 4 if len(own) % 5 else len(bad) * 5 > len(own)
+    pool_nodes = [node for node in snapshot.nodes if node.labels.get(labels.NODEPOOL) == pool]
+    pool_nodes = [node for node in pool_nodes if node.labels.get(labels.REGISTERED) == "true"]
+    bad = [node for node in pool_nodes if any((c.type, c.status) in _PATIENCE for c in node.conditions)]
+    return len(bad) * 5 > len(pool_nodes) + 4 if len(pool_nodes) % 5 else len(bad) * 5 > len(pool_nodes)

@@ -60,18 +60,18 @@ class World:
 
     def pool(self, name: str, **changes: object) -> NodePool:
         """Add a NodePool. With `wall`, a taint and a node selector keep its pods and all others apart."""
-        draw, own = self.draw, {}
+        draw, pool_labels = self.draw, {}
         if chance(draw, 0.4):
-            own = {TEAM: name}
+            pool_labels = {TEAM: name}
         taints = (Taint("dedicated", NO_SCHEDULE, "x"),) if chance(draw, 0.1) else ()
         fields = {
-            "labels": own, "taints": taints, "disruption": self._disruption(), "requirements": self._requirements(),
+            "labels": pool_labels, "taints": taints, "disruption": self._disruption(), "requirements": self._requirements(),
             "limits": draw.choice(({}, {}, {}, {"cpu": 48000}, {"nodes": 5})), "weight": draw.choice((0, 0, 0, 20)),
             "termination_grace_period": timedelta(hours=1) if chance(draw, 0.3) else None,
         }  # fmt: skip
-        found = NodePool(name=name, node_class=CLASS_REF, is_ready=True, **{**fields, **changes})
-        self.pools.append(found)
-        return found
+        node_pool = NodePool(name=name, node_class=CLASS_REF, is_ready=True, **{**fields, **changes})
+        self.pools.append(node_pool)
+        return node_pool
 
     def _disruption(self) -> Disruption:
         draw = self.draw
@@ -81,24 +81,24 @@ class World:
         return Disruption(policy=policy, consolidate_after=after, budgets=budgets)
 
     def _budgets(self) -> tuple[Budget, ...]:
-        draw, found = self.draw, []
+        draw, budgets = self.draw, []
         for _ in range(draw.choice((0, 1, 1, 2, 3))):
             reasons = draw.choice((None, None, None, ("Empty",), ("Underutilized", "Drifted"), ("Drifted",), ()))
             schedule = draw.choice((None, None, *_SCHEDULES))
             lasts = None if schedule is None else timedelta(minutes=draw.choice((10, 60, 480)))
             nodes = draw.choice(("0", "1", "1", "2", "10%", "34%", "50%", "100%"))
-            found.append(Budget(nodes, reasons, schedule, lasts))
-        return tuple(found)
+            budgets.append(Budget(nodes, reasons, schedule, lasts))
+        return tuple(budgets)
 
     def _requirements(self) -> tuple[Requirement, ...]:
-        draw, found = self.draw, []
+        draw, requirements = self.draw, []
         if chance(draw, 0.6):
-            found.append(Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND))
+            requirements.append(Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND))
         if chance(draw, 0.1):
-            found.append(Requirement.of(labels.ZONE, "In", ZONES[:2]))
+            requirements.append(Requirement.of(labels.ZONE, "In", ZONES[:2]))
         if chance(draw, 0.1):
-            found.append(Requirement.of(FAMILY, "NotIn", ("c",)))
-        return tuple(found)
+            requirements.append(Requirement.of(FAMILY, "NotIn", ("c",)))
+        return tuple(requirements)
 
     def add(self, pool: NodePool, *, cpu: int | None = None, young: bool = False) -> Machine:
         """A node of the pool that is ready for pods; of about that many cores if a number is given."""
@@ -189,19 +189,23 @@ def _type(draw: Random, number: int, cpu: int, steep: float) -> InstanceType:
 
 
 def _machine(name: str, kind: InstanceType, offering: Offering, pool: NodePool, since: datetime) -> Machine:
-    own = {key: values[0] for key, values in kind.labels.items()} | pool.labels
-    own |= {labels.INSTANCE_TYPE: kind.name, labels.ZONE: offering.zone, labels.CAPACITY_TYPE: offering.capacity_type}
-    own |= {labels.NODEPOOL: pool.name}
+    claim_labels = {key: values[0] for key, values in kind.labels.items()} | pool.labels
+    claim_labels |= {
+        labels.INSTANCE_TYPE: kind.name,
+        labels.ZONE: offering.zone,
+        labels.CAPACITY_TYPE: offering.capacity_type,
+    }
+    claim_labels |= {labels.NODEPOOL: pool.name}
     shape = {"capacity": kind.capacity, "allocatable": room_of(kind)}
     claim = NodeClaim(
-        name=f"{pool.name}-{name}", uid=f"uid-{name}", labels=own, taints=pool.taints, node_class=CLASS_REF,
+        name=f"{pool.name}-{name}", uid=f"uid-{name}", labels=claim_labels, taints=pool.taints, node_class=CLASS_REF,
         created_at=_SINCE, provider_id=f"aws:///i-{name}", node_name=name, last_pod_event_at=since,
         termination_grace_period=pool.termination_grace_period,
         conditions={c: Condition("True", changed_at=_SINCE) for c in (LAUNCHED, REGISTERED, INITIALIZED)}, **shape,
     )  # fmt: skip
     joined = {labels.HOSTNAME: name, labels.REGISTERED: "true", labels.INITIALIZED: "true"}
     node = Node(
-        name=name, provider_id=claim.provider_id, labels=own | joined, taints=pool.taints, created_at=_SINCE,
+        name=name, provider_id=claim.provider_id, labels=claim_labels | joined, taints=pool.taints, created_at=_SINCE,
         is_ready=True, attach_limits={}, **shape,
     )  # fmt: skip
     return Machine(kind, offering, claim, node)
@@ -216,8 +220,8 @@ def _hindered(draw: Random, machine: Machine) -> None:
         text = {"kept": "true", "false": "false", "young": draw.choice(("1h", "2000h", "90000h", "0s"))}[what]
         node = _with(node, annotations={labels.DO_NOT_DISRUPT: text})
     elif what == "booting":
-        own = {key: value for key, value in node.labels.items() if key != labels.INITIALIZED}
-        node = _with(node, labels=own)
+        kept_labels = {key: value for key, value in node.labels.items() if key != labels.INITIALIZED}
+        node = _with(node, labels=kept_labels)
         claim = _with(claim, conditions={c: v for c, v in claim.conditions.items() if c != INITIALIZED})
     elif what == "unready":
         node = _with(node, is_ready=False)
@@ -264,15 +268,15 @@ def _drift(draw: Random, machine: Machine) -> None:
     claim = machine.claim
     how = draw.choice(("condition", "condition", "hash", "version", "requirement", "image"))
     if how in ("condition", "image"):
-        found = Condition("True", "AMIDrift", changed_at=NOW - timedelta(minutes=draw.choice((1, 2, 90))))
-        claim = _with(claim, conditions={**claim.conditions, DRIFTED: found})
+        condition = Condition("True", "AMIDrift", changed_at=NOW - timedelta(minutes=draw.choice((1, 2, 90))))
+        claim = _with(claim, conditions={**claim.conditions, DRIFTED: condition})
     elif how in ("hash", "version"):
         version = "v4" if how == "hash" else "v3"
-        own = {labels.NODEPOOL_HASH: "old", labels.NODEPOOL_HASH_VERSION: version}
-        claim = _with(claim, annotations={**claim.annotations, **own})
+        changed = {labels.NODEPOOL_HASH: "old", labels.NODEPOOL_HASH_VERSION: version}
+        claim = _with(claim, annotations={**claim.annotations, **changed})
     else:
-        own = {key: value for key, value in claim.labels.items() if key != FAMILY} | {labels.ZONE: "zone-z"}
-        claim = _with(claim, labels=own)
+        changed = {key: value for key, value in claim.labels.items() if key != FAMILY} | {labels.ZONE: "zone-z"}
+        claim = _with(claim, labels=changed)
     machine.claim = claim
 
 
@@ -287,8 +291,8 @@ def _static(world: World) -> None:
         machine = world.add(pool, cpu=4)
         world.house(machine, pool, draw.choice((0, 1, 2)), 0.5)
         if number == 0 or chance(draw, 0.5):
-            found = Condition("True", "NodePoolDrifted", changed_at=NOW - timedelta(minutes=number))
-            machine.claim = _with(machine.claim, conditions={**machine.claim.conditions, DRIFTED: found})
+            condition = Condition("True", "NodePoolDrifted", changed_at=NOW - timedelta(minutes=number))
+            machine.claim = _with(machine.claim, conditions={**machine.claim.conditions, DRIFTED: condition})
 
 
 def _sparse(world: World) -> None:
@@ -367,7 +371,9 @@ FORMER_SHARES: Final = (0.15, 0.4, 0.4, 0.35, 0.4, 0.5, 0.5, 0.35)
 def random_world(seed: int, shares: Sequence[float] = SHARES) -> Snapshot:
     """The cluster of a seed; `shares` is how often each situation is drawn."""
     world = World(seed)
-    chosen = [one for one, share in zip(SITUATIONS, shares, strict=True) if chance(world.draw, share)]
+    chosen = [
+        situation_name for situation_name, share in zip(SITUATIONS, shares, strict=True) if chance(world.draw, share)
+    ]
     for situation in chosen or [world.draw.choice(SITUATIONS)]:
         situation(world)
     return world.snapshot()

@@ -95,16 +95,16 @@ def _calm(draw: Random) -> Snapshot:
 
 def _pools(draw: Random) -> tuple[NodePool, ...]:
     on_demand = Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND)
-    found = [NodePool(name="general", requirements=(on_demand,), node_class=CLASS_REF, is_ready=True)]
+    pools = [NodePool(name="general", requirements=(on_demand,), node_class=CLASS_REF, is_ready=True)]
     if chance(draw, 0.5):
-        found.append(NodePool(name="heavy", requirements=(), node_class=CLASS_REF, is_ready=True, weight=50))
+        pools.append(NodePool(name="heavy", requirements=(), node_class=CLASS_REF, is_ready=True, weight=50))
     if chance(draw, 0.3):
         taint = Taint("spare", PREFER_NO_SCHEDULE)
-        found.append(NodePool(name="avoided", taints=(taint,), node_class=CLASS_REF, is_ready=True, weight=90))
+        pools.append(NodePool(name="avoided", taints=(taint,), node_class=CLASS_REF, is_ready=True, weight=90))
     if chance(draw, 0.3):
         taint = Taint("dedicated", NO_SCHEDULE, "x")
-        found.append(NodePool(name="dedicated", taints=(taint,), node_class=CLASS_REF, is_ready=True, weight=10))
-    return tuple(found)
+        pools.append(NodePool(name="dedicated", taints=(taint,), node_class=CLASS_REF, is_ready=True, weight=10))
+    return tuple(pools)
 
 
 def _deployment(draw: Random, number: int) -> list[Pod]:
@@ -128,10 +128,10 @@ def _deployment(draw: Random, number: int) -> list[Pod]:
 
 
 def _preferred(draw: Random) -> tuple[PreferredTerm, ...]:
-    asked = (
+    requirements = (
         Requirement.of(labels.ZONE, "In", some_of(draw, ZONES[:2])), Requirement.one_of(FAMILY, draw.choice(("a", "b", "c"))),
         Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT), Requirement.of(FAMILY, "NotIn", ["a"]),
     )  # fmt: skip
-    chosen = draw.sample(asked, draw.choice((1, 1, 2)))
+    chosen = draw.sample(requirements, draw.choice((1, 1, 2)))
     weights = draw.sample((1, 10, 50, 100), len(chosen))
     return tuple(PreferredTerm(w, NodeSelectorTerm((r,))) for w, r in zip(weights, chosen, strict=True))

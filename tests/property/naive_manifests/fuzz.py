@@ -53,38 +53,38 @@ def _checked(seed: int, difficulty: str) -> tuple[int, list[str], Counter[str]]:
     draw = Random(f"written {seed}")  # noqa: S311 - a test's dice
     objects = written(truth, draw, defaulted=bool(draw.getrandbits(1)))
     snapshot, problems = read(objects, truth, pages=bool(seed % 2))
-    found = [f"reading: {problem}" for problem in problems if "there is no EC2NodeClass" not in str(problem)]
-    found += _misread(truth, snapshot)
+    faults = [f"reading: {problem}" for problem in problems if "there is no EC2NodeClass" not in str(problem)]
+    faults += _misread(truth, snapshot)
     plan = schedule(snapshot)
-    found += violations(truth, plan)
-    found += further_violations(truth, plan)
+    faults += violations(truth, plan)
+    faults += further_violations(truth, plan)
     if seed % 4 == 3:
         cheaper = schedule(improving(snapshot))
-        found += [f"improved: {problem}" for problem in violations(truth, cheaper)]
+        faults += [f"improved: {problem}" for problem in violations(truth, cheaper)]
         is_whole = len(cheaper.unschedulable) == len(plan.unschedulable)
         if is_whole and sum(c.price for c in cheaper.claims) > sum(c.price for c in plan.claims):
-            found.append(f"improved: {sum(c.price for c in cheaper.claims)} costs more than the greedy plan")
-    return seed, found, _asked(truth, plan)
+            faults.append(f"improved: {sum(c.price for c in cheaper.claims)} costs more than the greedy plan")
+    return seed, faults, _asked(truth, plan)
 
 
 def _misread(truth: Snapshot, snapshot: Snapshot) -> list[str]:
     """Pods and NodePools that differ from the original after they were written and read."""
-    found = []
-    known = {pod.key: pod for pod in snapshot.pods}
+    faults = []
+    read_pods = {pod.key: pod for pod in snapshot.pods}
     for pod in truth.pods:
-        read_one = known.get(pod.key)
+        read_one = read_pods.get(pod.key)
         if read_one is None:
-            found.append(f"reading: {pod.key} is missing")
+            faults.append(f"reading: {pod.key} is missing")
             continue
         wanted = {name: amount for name, amount in pod.spec.requests.items() if amount}
         got = {name: amount for name, amount in read_one.spec.requests.items() if amount}
         if wanted != got:
-            found.append(f"reading: {pod.key} needs {wanted}, is read as {got}")
+            faults.append(f"reading: {pod.key} needs {wanted}, is read as {got}")
         if (read_one.node_name, read_one.phase, read_one.is_gated, read_one.spec.priority) != (
             pod.node_name, pod.phase, pod.is_gated, pod.spec.priority
         ):  # fmt: skip
-            found.append(f"reading: {pod.key} is read as on {read_one.node_name}, {read_one.phase}")
-    return found + [f"reading: NodePool {pool.name}: {pool.problem}" for pool in snapshot.node_pools if pool.problem]
+            faults.append(f"reading: {pod.key} is read as on {read_one.node_name}, {read_one.phase}")
+    return faults + [f"reading: NodePool {pool.name}: {pool.problem}" for pool in snapshot.node_pools if pool.problem]
 
 
 def _asked(truth: Snapshot, plan: Plan) -> Counter[str]:
@@ -106,20 +106,21 @@ def run(seeds: Iterable[int], difficulty: str, processes: int) -> int:
     seeds = list(seeds)
     started, failing = time.monotonic(), 0
     kinds: Counter[str] = Counter()
-    asked: Counter[str] = Counter()
+    counts_of_all: Counter[str] = Counter()
     with Pool(processes) as pool:
-        for seed, found, counts in pool.starmap(check, [(seed, difficulty) for seed in seeds], chunksize=_CHUNK):
-            asked.update(counts)
-            if found:
+        for seed, faults, counts in pool.starmap(check, [(seed, difficulty) for seed in seeds], chunksize=_CHUNK):
+            counts_of_all.update(counts)
+            if faults:
                 failing += 1
-                kinds.update({problem.partition(":")[0] for problem in found})
-                _say(f"seed {seed}: {len(found)} wrong, first: {found[0][:300]}")
-    pods = max(asked["pods"], 1)
-    rules = ", ".join(f"{rule} {100 * asked[rule] // pods} %" for rule in _RULES)
-    each = asked["onClaims"] / max(asked["claims"], 1)
+                kinds.update({problem.partition(":")[0] for problem in faults})
+                _say(f"seed {seed}: {len(faults)} wrong, first: {faults[0][:300]}")
+    pods = max(counts_of_all["pods"], 1)
+    rules = ", ".join(f"{rule} {100 * counts_of_all[rule] // pods} %" for rule in _RULES)
+    pods_per_claim = counts_of_all["onClaims"] / max(counts_of_all["claims"], 1)
     _say(
-        f"{difficulty}: {len(seeds)} clusters, {pods} pods ({100 * asked['impossible'] / pods:.1f} % impossible, "
-        f"{100 * asked['onNodes'] // pods} % on nodes that were there, {each:.1f} a claim), {failing} failing {dict(kinds)}, "
+        f"{difficulty}: {len(seeds)} clusters, {pods} pods ({100 * counts_of_all['impossible'] / pods:.1f} % impossible, "
+        f"{100 * counts_of_all['onNodes'] // pods} % on nodes that were there, {pods_per_claim:.1f} a claim), "
+        f"{failing} failing {dict(kinds)}, "
         f"seeds {seeds[0]} to {seeds[-1]}, {time.monotonic() - started:.0f} s; pods with {rules}"
     )
     return failing

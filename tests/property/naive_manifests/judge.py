@@ -103,8 +103,10 @@ class PodRelaxation:
         for pool in self._snapshot.node_pools:
             soft = [taint for taint in pool.taints if taint.effect == PREFER_NO_SCHEDULE]
             if not (avoid and soft and not _tolerates_softly(self._pod, soft)):
-                for kind, own in nodes_for(self._snapshot, pool, demanding):
-                    alone = Place(f"a {kind.name} of {pool.name} in {own[labels.ZONE]}", [Face(own, {}, [], kind)])
+                for kind, new_labels in nodes_for(self._snapshot, pool, demanding):
+                    alone = Place(
+                        f"a {kind.name} of {pool.name} in {new_labels[labels.ZONE]}", [Face(new_labels, {}, [], kind)]
+                    )
                     if not too_near(self._others, self._pod, alone):
                         return alone.name
         return ""

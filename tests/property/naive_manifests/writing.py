@@ -66,12 +66,12 @@ def resized(draw: Random, needs: Amounts, write: Written) -> tuple[JsonObject, J
     half = {name: amount // 2 for name, amount in needs.items()}
     rest = {name: amount - half[name] for name, amount in needs.items()}
     has_less = draw.random() < 0.5
-    one, its_status = _container(draw, "a", half, way, write, has_less=has_less)
+    container, its_status = _container(draw, "a", half, way, write, has_less=has_less)
     # A resize in time concerns one container: the other has what it asks for, and may have no status yet.
     is_infeasible = way.startswith("infeasible")
     other, other_status = _container(draw, "b", rest, way if is_infeasible else "done", write, has_less=has_less)
     is_sidecar = draw.random() < 0.3
-    spec: JsonObject = {"containers": [one]}
+    spec: JsonObject = {"containers": [container]}
     status: JsonObject = {"containerStatuses": [its_status]}
     if is_sidecar:
         spec["initContainers"] = [{**other, "restartPolicy": "Always"}]
@@ -91,30 +91,30 @@ def _of_the_pod(draw: Random, needs: Amounts, write: Written) -> tuple[JsonObjec
     """A pod with amounts of its own, of which one of the three is the largest; its container's status says nothing new."""
     less = [write(_less(draw, needs)) for _ in range(3)]
     less[draw.randrange(3)] = write(needs)
-    asked, granted, has = less
-    own = write(_less(draw, needs))
-    container = {"name": "a", "image": "example.com/image", "resources": {"requests": own}}
-    state = {"name": "a", "allocatedResources": own, "resources": {"requests": own}}
+    requested, granted, has = less
+    container_requests = write(_less(draw, needs))
+    container = {"name": "a", "image": "example.com/image", "resources": {"requests": container_requests}}
+    state = {"name": "a", "allocatedResources": container_requests, "resources": {"requests": container_requests}}
     status: JsonObject = {"containerStatuses": [state], "allocatedResources": granted, "resources": {"requests": has}}
-    return {"containers": [container], "resources": {"requests": asked}}, status
+    return {"containers": [container], "resources": {"requests": requested}}, status
 
 
 def _container(
     draw: Random, name: str, needs: Amounts, way: str, write: Written, *, has_less: bool
 ) -> tuple[JsonObject, JsonObject]:
-    asked, granted, has = needs, needs, needs
+    requested, granted, has = needs, needs, needs
     if way in ("grows", "deferred"):
         granted = has = _less(draw, needs)
     elif way in ("granted", "granted alone"):
-        asked, has = _less(draw, needs), _less(draw, needs)
+        requested, has = _less(draw, needs), _less(draw, needs)
     elif way == "shrinks":
-        asked = granted = _less(draw, needs)
+        requested = granted = _less(draw, needs)
     elif way == "infeasible by the old field":  # which the scheduler has not read since 1.33
         granted = _less(draw, needs)
     elif way == "infeasible":
-        asked = {key: 2 * amount + 1 for key, amount in needs.items()}
+        requested = {key: 2 * amount + 1 for key, amount in needs.items()}
         granted, has = (needs, _less(draw, needs)) if has_less else (_less(draw, needs), needs)
-    container = {"name": name, "image": "example.com/image", "resources": {"requests": write(asked)}}
+    container = {"name": name, "image": "example.com/image", "resources": {"requests": write(requested)}}
     status = {"name": name, "allocatedResources": write(granted)}
     if way != "granted alone":
         status["resources"] = {"requests": write(has)}
@@ -142,14 +142,14 @@ _RESIZED = 0.4
 
 def expression(requirement: Requirement) -> JsonObject:
     """One entry of `matchExpressions`, or of a NodePool's requirements."""
-    found: JsonObject = {"key": requirement.key, "operator": _operator(requirement)}
+    entry: JsonObject = {"key": requirement.key, "operator": _operator(requirement)}
     if requirement.gte is not None or requirement.lte is not None:
-        found["values"] = [str(requirement.gte if requirement.gte is not None else requirement.lte)]
+        entry["values"] = [str(requirement.gte if requirement.gte is not None else requirement.lte)]
     elif requirement.values:
-        found["values"] = list(requirement.values)
+        entry["values"] = list(requirement.values)
     if requirement.min_values is not None:
-        found["minValues"] = requirement.min_values
-    return found
+        entry["minValues"] = requirement.min_values
+    return entry
 
 
 def _operator(requirement: Requirement) -> str:
@@ -164,12 +164,12 @@ def _operator(requirement: Requirement) -> str:
 
 def node_expression(requirement: Requirement) -> JsonObject:
     """The same in a node affinity, which has only Gt and Lt for numbers."""
-    found = expression(requirement)
-    if found["operator"] == "Gte":
-        return {**found, "operator": "Gt", "values": [str(int(found["values"][0]) - 1)]}
-    if found["operator"] == "Lte":
-        return {**found, "operator": "Lt", "values": [str(int(found["values"][0]) + 1)]}
-    return found
+    entry = expression(requirement)
+    if entry["operator"] == "Gte":
+        return {**entry, "operator": "Gt", "values": [str(int(entry["values"][0]) - 1)]}
+    if entry["operator"] == "Lte":
+        return {**entry, "operator": "Lt", "values": [str(int(entry["values"][0]) + 1)]}
+    return entry
 
 
 class PodWriter:
@@ -216,11 +216,11 @@ class PodWriter:
         needs = {name: amount for name, amount in pod.spec.requests.items() if name != "pods"}
         if needs.keys() - {"cpu", "memory"} or draw.random() >= _RESIZED:
             return spec, {}
-        found, status = resized(draw, needs, self._amounts)
+        pod_spec, status = resized(draw, needs, self._amounts)
         ports = written["containers"][0].get("ports")
-        found["containers"][0] |= {"ports": ports} if ports else {}
+        pod_spec["containers"][0] |= {"ports": ports} if ports else {}
         others = {key: value for key, value in spec.items() if key not in ("initContainers", "overhead", "resources")}
-        return {**others, **found}, status
+        return {**others, **pod_spec}, status
 
     def spec(self, spec: PodSpec) -> JsonObject:
         """The spec of a pod or of a template; the same for pods that share one."""
@@ -229,27 +229,29 @@ class PodWriter:
         return self._specs[id(spec)][1]
 
     def _spec(self, spec: PodSpec) -> JsonObject:
-        found: JsonObject = self._requesting({k: v for k, v in spec.requests.items() if k != "pods"}, spec.host_ports)
+        pod_spec: JsonObject = self._requesting(
+            {k: v for k, v in spec.requests.items() if k != "pods"}, spec.host_ports
+        )
         if spec.node_selector:
-            found["nodeSelector"] = {requirement.key: requirement.values[0] for requirement in spec.node_selector}
+            pod_spec["nodeSelector"] = {requirement.key: requirement.values[0] for requirement in spec.node_selector}
         affinity = self._affinity(spec)
         if affinity:
-            found["affinity"] = affinity
+            pod_spec["affinity"] = affinity
         if spec.tolerations:
-            found["tolerations"] = [self._toleration(toleration) for toleration in spec.tolerations]
+            pod_spec["tolerations"] = [self._toleration(toleration) for toleration in spec.tolerations]
         if spec.spreads:
-            found["topologySpreadConstraints"] = [self._spread(spread) for spread in spec.spreads]
+            pod_spec["topologySpreadConstraints"] = [self._spread(spread) for spread in spec.spreads]
         if spec.volumes:
-            found["volumes"] = [self._volume(number, use) for number, use in enumerate(spec.volumes)]
+            pod_spec["volumes"] = [self._volume(number, use) for number, use in enumerate(spec.volumes)]
         if spec.priority or self.defaulted:
-            found["priority"] = spec.priority
+            pod_spec["priority"] = spec.priority
         if self.defaulted:
-            found |= {
+            pod_spec |= {
                 "schedulerName": "default-scheduler",
                 "terminationGracePeriodSeconds": 30,
                 "restartPolicy": "Always",
             }
-        return found
+        return pod_spec
 
     def _requesting(self, needs: dict[str, int], ports: Iterable[HostPort]) -> JsonObject:
         """Containers with these effective requests, in one of several forms."""
@@ -285,15 +287,19 @@ class PodWriter:
         return spec
 
     def _container(self, name: str, requests: dict[str, int], limits: dict[str, int] | None = None) -> JsonObject:
-        asked = {key: amount for key, amount in requests.items() if amount or self.draw.random() < 0.3}
-        found: JsonObject = {}
+        requested = {key: amount for key, amount in requests.items() if amount or self.draw.random() < 0.3}
+        container_resources: JsonObject = {}
         if limits:
-            found["limits"] = self._amounts(limits)
+            container_resources["limits"] = self._amounts(limits)
         if self.defaulted and limits:
-            asked = {**limits, **asked}
-        if asked:
-            found["requests"] = self._amounts(asked)
-        return {"name": name, "image": "example.com/image", **({"resources": found} if found else {})}
+            requested = {**limits, **requested}
+        if requested:
+            container_resources["requests"] = self._amounts(requested)
+        return {
+            "name": name,
+            "image": "example.com/image",
+            **({"resources": container_resources} if container_resources else {}),
+        }
 
     def _amounts(self, amounts: dict[str, int]) -> dict[str, str]:
         return {name: self._amount(name, amount) for name, amount in amounts.items()}
@@ -307,44 +313,44 @@ class PodWriter:
         return str(amount)
 
     def _port(self, port: HostPort) -> JsonObject:
-        found: JsonObject = {"containerPort": 80, "hostPort": port.port}
+        port_object: JsonObject = {"containerPort": 80, "hostPort": port.port}
         if port.protocol != "TCP" or self.defaulted:
-            found["protocol"] = port.protocol
+            port_object["protocol"] = port.protocol
         if port.host_ip != "0.0.0.0":  # noqa: S104 - Kubernetes' own notation
-            found["hostIP"] = port.host_ip
-        return found
+            port_object["hostIP"] = port.host_ip
+        return port_object
 
     def _affinity(self, spec: PodSpec) -> JsonObject:
-        found: JsonObject = {}
+        affinity: JsonObject = {}
         node: JsonObject = {}
         if spec.required_terms:
             node[_REQUIRED] = {"nodeSelectorTerms": [_term(term) for term in spec.required_terms]}
         if spec.preferred_terms:
             node[_PREFERRED] = [{"weight": p.weight, "preference": _term(p.term)} for p in spec.preferred_terms]
         if node:
-            found["nodeAffinity"] = node
+            affinity["nodeAffinity"] = node
         for key, hard, soft in (
             ("podAffinity", spec.affinity, spec.preferred_affinity),
             ("podAntiAffinity", spec.anti_affinity, spec.preferred_anti_affinity),
         ):
-            own: JsonObject = {}
+            terms: JsonObject = {}
             if hard:
-                own[_REQUIRED] = [self._near(term) for term in hard]
+                terms[_REQUIRED] = [self._near(term) for term in hard]
             if soft:
-                own[_PREFERRED] = [{"weight": p.weight, "podAffinityTerm": self._near(p.term)} for p in soft]
-            if own:
-                found[key] = own
-        return found
+                terms[_PREFERRED] = [{"weight": p.weight, "podAffinityTerm": self._near(p.term)} for p in soft]
+            if terms:
+                affinity[key] = terms
+        return affinity
 
     def _near(self, term: PodAffinityTerm) -> JsonObject:
-        found: JsonObject = {"topologyKey": term.topology_key}
-        found |= {"labelSelector": self.selector(term.selector)} if term.selector is not None else {}
-        found |= {"namespaces": list(term.namespaces)} if term.namespaces else {}
+        term_object: JsonObject = {"topologyKey": term.topology_key}
+        term_object |= {"labelSelector": self.selector(term.selector)} if term.selector is not None else {}
+        term_object |= {"namespaces": list(term.namespaces)} if term.namespaces else {}
         if term.namespace_selector is not None:
-            found["namespaceSelector"] = self.selector(term.namespace_selector)
-        found |= {"matchLabelKeys": list(term.match_label_keys)} if term.match_label_keys else {}
-        found |= {"mismatchLabelKeys": list(term.mismatch_label_keys)} if term.mismatch_label_keys else {}
-        return found
+            term_object["namespaceSelector"] = self.selector(term.namespace_selector)
+        term_object |= {"matchLabelKeys": list(term.match_label_keys)} if term.match_label_keys else {}
+        term_object |= {"mismatchLabelKeys": list(term.mismatch_label_keys)} if term.mismatch_label_keys else {}
+        return term_object
 
     def selector(self, selector: LabelSelector) -> JsonObject:
         """A label selector: equality as `matchLabels` or as an expression."""
@@ -359,24 +365,24 @@ class PodWriter:
         return {**({"matchLabels": equal} if equal else {}), **({"matchExpressions": listed} if listed else {})}
 
     def _toleration(self, toleration: Toleration) -> JsonObject:
-        found: JsonObject = {}
+        toleration_object: JsonObject = {}
         for name in ("key", "value", "effect"):
-            found |= {name: getattr(toleration, name)} if getattr(toleration, name) else {}
+            toleration_object |= {name: getattr(toleration, name)} if getattr(toleration, name) else {}
         if toleration.operator != "Equal" or self.defaulted:
-            found["operator"] = toleration.operator
-        return found
+            toleration_object["operator"] = toleration.operator
+        return toleration_object
 
     def _spread(self, spread: TopologySpread) -> JsonObject:
-        found: JsonObject = {"topologyKey": spread.topology_key, "maxSkew": spread.max_skew}
-        found["whenUnsatisfiable"] = spread.when_unsatisfiable
-        found |= {"labelSelector": self.selector(spread.selector)} if spread.selector is not None else {}
-        found |= {"minDomains": spread.min_domains} if spread.min_domains is not None else {}
+        spread_object: JsonObject = {"topologyKey": spread.topology_key, "maxSkew": spread.max_skew}
+        spread_object["whenUnsatisfiable"] = spread.when_unsatisfiable
+        spread_object |= {"labelSelector": self.selector(spread.selector)} if spread.selector is not None else {}
+        spread_object |= {"minDomains": spread.min_domains} if spread.min_domains is not None else {}
         if spread.node_affinity_policy != "Honor" or self.defaulted:
-            found["nodeAffinityPolicy"] = spread.node_affinity_policy
+            spread_object["nodeAffinityPolicy"] = spread.node_affinity_policy
         if spread.node_taints_policy != "Ignore" or self.defaulted:
-            found["nodeTaintsPolicy"] = spread.node_taints_policy
-        found |= {"matchLabelKeys": list(spread.match_label_keys)} if spread.match_label_keys else {}
-        return found
+            spread_object["nodeTaintsPolicy"] = spread.node_taints_policy
+        spread_object |= {"matchLabelKeys": list(spread.match_label_keys)} if spread.match_label_keys else {}
+        return spread_object
 
     def _volume(self, number: int, use: VolumeUse) -> JsonObject:
         if not use.ephemeral:
@@ -386,20 +392,20 @@ class PodWriter:
 
 
 def _owner(owner: Owner) -> JsonObject:
-    found = {"kind": owner.kind, "name": owner.name, "apiVersion": owner.api_version, "uid": owner.uid}
-    return {**found, "controller": owner.is_controller}
+    reference = {"kind": owner.kind, "name": owner.name, "apiVersion": owner.api_version, "uid": owner.uid}
+    return {**reference, "controller": owner.is_controller}
 
 
 def _term(term: NodeSelectorTerm) -> JsonObject:
     names = [r for r in term.requirements if r.key == labels.NODE_NAME]
-    found: JsonObject = {
+    term_object: JsonObject = {
         "matchExpressions": [
             node_expression(requirement) for requirement in term.requirements if requirement not in names
         ]
     }
     if names:
-        found["matchFields"] = [{**node_expression(name), "key": "metadata.name"} for name in names]
-    return found
+        term_object["matchFields"] = [{**node_expression(name), "key": "metadata.name"} for name in names]
+    return term_object
 
 
 Objects = dict[Resource, list[JsonObject]]
@@ -418,7 +424,7 @@ def written(snapshot: Snapshot, draw: Random, *, defaulted: bool) -> Objects:
         resources.DAEMON_SETS: [_daemon_set(daemon, pods) for daemon in snapshot.daemon_sets],
         resources.PERSISTENT_VOLUMES: [_volume(volume) for volume in snapshot.volumes],
         resources.PERSISTENT_VOLUME_CLAIMS: [_volume_claim(claim) for claim in snapshot.volume_claims],
-        resources.STORAGE_CLASSES: [_storage_class(found) for found in snapshot.storage_classes],
+        resources.STORAGE_CLASSES: [_storage_class(storage_class) for storage_class in snapshot.storage_classes],
         resources.VOLUME_ATTACHMENTS: [
             {"metadata": {"name": a.name},
              "spec": {"attacher": EBS_DRIVER, "nodeName": a.node_name,
@@ -432,26 +438,26 @@ def written(snapshot: Snapshot, draw: Random, *, defaulted: bool) -> Objects:
 
 def read(objects: Objects, like: Snapshot, *, pages: bool) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
     """The cluster as the functions read API pages, or as the command line reads manifests; prices and options as in `like`."""
-    found: dict[Resource, list[Any]] = {}
+    objects_by_resource: dict[Resource, list[Any]] = {}
     for resource, items in objects.items():
         if pages:
             page = json.dumps({"kind": "List", "items": items}).encode()
-            found[resource] = list(decoding.decode_page(resource, page).items)
+            objects_by_resource[resource] = list(decoding.decode_page(resource, page).items)
         else:
-            found[resource] = [decoding.from_object(resource, item) for item in items]
+            objects_by_resource[resource] = [decoding.from_object(resource, item) for item in items]
     snapshot, problems = assemble(
-        found, now=like.now, catalogue=like.catalogue, options=like.options, cluster=like.cluster
+        objects_by_resource, now=like.now, catalogue=like.catalogue, options=like.options, cluster=like.cluster
     )
     return msgspec.structs.replace(snapshot, marked_for_deletion=like.marked_for_deletion), problems
 
 
 def _metadata(item: Any) -> JsonObject:
-    found: JsonObject = {"name": item.name, "labels": getattr(item, "labels", {})}
-    found["annotations"] = getattr(item, "annotations", {})
+    metadata: JsonObject = {"name": item.name, "labels": getattr(item, "labels", {})}
+    metadata["annotations"] = getattr(item, "annotations", {})
     for name, key in (("created_at", "creationTimestamp"), ("deleted_at", "deletionTimestamp")):
         moment = getattr(item, name, None)
-        found |= {key: moment.isoformat()} if moment is not None else {}
-    return found
+        metadata |= {key: moment.isoformat()} if moment is not None else {}
+    return metadata
 
 
 def _taints(taints: Iterable[Taint]) -> list[JsonObject]:
@@ -561,15 +567,15 @@ def _volume_claim(claim: PersistentVolumeClaim) -> JsonObject:
     return {"metadata": metadata, "spec": spec, "status": {"phase": claim.phase}}
 
 
-def _storage_class(found: StorageClass) -> JsonObject:
-    default = {"storageclass.kubernetes.io/is-default-class": "true"} if found.is_default else {}
+def _storage_class(storage_class: StorageClass) -> JsonObject:
+    default = {"storageclass.kubernetes.io/is-default-class": "true"} if storage_class.is_default else {}
     allowed = [
         {"matchLabelExpressions": [{"key": r.key, "values": list(r.values)} for r in term.requirements]}
-        for term in found.allowed_topologies
+        for term in storage_class.allowed_topologies
     ]
     return {
-        "metadata": {"name": found.name, "annotations": default}, "provisioner": found.provisioner,
-        "volumeBindingMode": found.binding_mode, "allowedTopologies": allowed,
+        "metadata": {"name": storage_class.name, "annotations": default}, "provisioner": storage_class.provisioner,
+        "volumeBindingMode": storage_class.binding_mode, "allowedTopologies": allowed,
     }  # fmt: skip
 
 

@@ -133,9 +133,9 @@ def test_a_packing_is_complete_and_between_its_bound_and_the_old_cost(seed: int,
     """Otherwise, a pod is lost or doubled between two stages, the search raises the cost, or the lower bound is wrong."""
     problem = with_large_pods(seed, items=items, pods=60)
     before = one_pod_per_machine(problem)
-    found = improve(prepared(problem, SETTINGS), before, seed=seed, budget=SearchBudget(steps), settings=SETTINGS)
-    found.packing.check(problem)
-    assert found.lower_bound <= found.packing.cost(problem) <= before.cost(problem)
+    solution = improve(prepared(problem, SETTINGS), before, seed=seed, budget=SearchBudget(steps), settings=SETTINGS)
+    solution.packing.check(problem)
+    assert solution.lower_bound <= solution.packing.cost(problem) <= before.cost(problem)
 
 
 def test_packings_are_the_same_in_any_process() -> None:

@@ -92,7 +92,7 @@ class EachClaim(OpenClaimSearch):
                 else allowed
             )
         for alternative in step.alternatives:
-            reqs = table.narrowed(claim.reqs, asked=alternative)
+            reqs = table.narrowed(claim.reqs, required=alternative)
             draft = ClaimDraft(template, reqs, allowed, total, claim.min_values)
             if reqs != IMPOSSIBLE and self._has_type(draft) and not (draft.missing_values() and not step.keys):
                 held = self.plain_choice.best(draft, pod_group.signature, step) if step.keys else reqs

@@ -112,8 +112,8 @@ def _places(plan: Plan, *, messages: bool = False) -> list[str]:
     lines = [f"{binding.pod} on {binding.node}" for binding in plan.bindings]
     lines += [rendered(f"buffer {room.buffer}", room, ("buffer",)) for room in plan.buffers]
     nowhere: dict[tuple[str, str], list[str]] = {}
-    for one in plan.unschedulable:
-        nowhere.setdefault((one.reason, one.message if messages else ""), []).append(one.pod)
+    for unplaced in plan.unschedulable:
+        nowhere.setdefault((unplaced.reason, unplaced.message if messages else ""), []).append(unplaced.pod)
     return lines + [wrapped(f"{said(pods)} nowhere: {': '.join(filter(None, why))}") for why, pods in nowhere.items()]
 
 
@@ -126,23 +126,25 @@ def _what_ifs(snapshot: Snapshot) -> list[str]:
     planner = Planner(snapshot)
     lines = []
     for number, node in enumerate(snapshot.nodes[:_LEAVING]):
-        found = planner.what_if(
+        results = planner.what_if(
             [node.name], consolidation=number % 2 == 0, closed=[n.name for n in snapshot.nodes[3:4]]
         )
-        lines += [f"without {node.name}:", *_what_if(found)]
+        lines += [f"without {node.name}:", *_what_if(results)]
     return lines
 
 
-def _what_if(found: SchedulingResults) -> list[str]:
-    rest = rendered("moved", found, ("plan",))
-    return ["  " + line.replace("\n", "\n  ") for line in (*map(_short, found.plan.claims), *_places(found.plan), rest)]
+def _what_if(results: SchedulingResults) -> list[str]:
+    rest = rendered("moved", results, ("plan",))
+    return [
+        "  " + line.replace("\n", "\n  ") for line in (*map(_short, results.plan.claims), *_places(results.plan), rest)
+    ]
 
 
 def _explained(snapshot: Snapshot, plan: Plan) -> list[Pod]:
     """A pod of each reason, one with a new node, one on a node, and one that is not pending."""
-    asked = {one.reason: one.pod for one in reversed(plan.unschedulable)}
+    by_reason = {unplaced.reason: unplaced.pod for unplaced in reversed(plan.unschedulable)}
     keys = {
-        *asked.values(),
+        *by_reason.values(),
         *(b.pod for b in plan.bindings[:1]),
         *(p for claim in plan.claims[:1] for p in claim.pods[:1]),
     }

@@ -66,10 +66,14 @@ def plan(kind: str, number: int) -> Plan:
 
 def text(kind: str, number: int) -> str:
     """The cost, and what each new node is for."""
-    found = plan(kind, number)
-    cost = f"${found.cost.hourly} an hour, at least {found.cost.lower_bound}"
-    nowhere = f"; nowhere: {said(tuple(one.pod for one in found.unschedulable))}" if found.unschedulable else ""
-    return "\n".join([cost + nowhere, *map(_claim, found.claims)])
+    searched = plan(kind, number)
+    cost = f"${searched.cost.hourly} an hour, at least {searched.cost.lower_bound}"
+    nowhere = (
+        f"; nowhere: {said(tuple(unplaced.pod for unplaced in searched.unschedulable))}"
+        if searched.unschedulable
+        else ""
+    )
+    return "\n".join([cost + nowhere, *map(_claim, searched.claims)])
 
 
 def _claim(claim: PlannedClaim) -> str:
@@ -95,9 +99,9 @@ EXPECTED: Final = Expected(
 @pytest.mark.parametrize("name", sorted(_CASES))
 def test_a_searched_plan_is_the_expected_one_breaks_no_rule_and_costs_no_more(name: str) -> None:
     """If this failed, a change would make nodes dearer, or other ones, and nobody would have looked at it."""
-    snapshot, found = cluster(*_CASES[name]), plan(*_CASES[name])
+    snapshot, searched = cluster(*_CASES[name]), plan(*_CASES[name])
     greedy = Planner(with_steps(snapshot, 0)).plan()
-    assert violations(snapshot, found) == []
-    assert (len(found.unschedulable), found.cost.hourly) <= (len(greedy.unschedulable), greedy.cost.hourly)
-    assert (found.cost.lower_bound or 0) <= found.cost.hourly
+    assert violations(snapshot, searched) == []
+    assert (len(searched.unschedulable), searched.cost.hourly) <= (len(greedy.unschedulable), greedy.cost.hourly)
+    assert (searched.cost.lower_bound or 0) <= searched.cost.hourly
     assert EXPECTED.cases[name]() == EXPECTED.text(name)

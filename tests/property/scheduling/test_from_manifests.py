@@ -44,13 +44,13 @@ def test_clusters_that_once_could_not_be_read(seed: int) -> None:
 @pytest.mark.slow
 def test_calm_clusters_are_calm() -> None:
     """Most pods of the hostile clusters have no place at all, and a claim holds two pods."""
-    asked: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for seed in range(20):
         _, _, counted = check(seed, CALM)
-        asked.update(counted)
-    assert asked["impossible"] * 10 < asked["pods"]
-    assert asked["onClaims"] >= 15 * asked["claims"]
-    assert asked["preferred_terms"] * 5 > asked["pods"]
+        totals.update(counted)
+    assert totals["impossible"] * 10 < totals["pods"]
+    assert totals["onClaims"] >= 15 * totals["claims"]
+    assert totals["preferred_terms"] * 5 > totals["pods"]
 
 
 @pytest.mark.ci
@@ -104,8 +104,8 @@ def _lightest_first(snapshot: Snapshot) -> Snapshot:
     """The preferences with their weights reversed."""
 
     def turned(spec: object) -> object:
-        found = [msgspec.structs.replace(one, weight=101 - one.weight) for one in spec.preferred_terms]  # type: ignore[attr-defined]
-        return msgspec.structs.replace(spec, preferred_terms=tuple(found))
+        terms = [msgspec.structs.replace(term, weight=101 - term.weight) for term in spec.preferred_terms]  # type: ignore[attr-defined]
+        return msgspec.structs.replace(spec, preferred_terms=tuple(terms))
 
     specs = {id(p.spec): turned(p.spec) for p in snapshot.pods}
     pods = tuple(msgspec.structs.replace(p, spec=specs[id(p.spec)]) for p in snapshot.pods)
@@ -180,28 +180,28 @@ DEFAULTED: Final = {
 """Fields that the generated clusters leave open, and that an API server, the reader or the writer of these objects fills in."""
 
 
-def differences(path: str, one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
+def differences(path: str, first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:
     """Where two values differ: the path without names and numbers, and both values."""
-    one, other = _plain(one), _plain(other)
-    if one == other:
+    first, second = _plain(first), _plain(second)
+    if first == second:
         return
-    if isinstance(one, msgspec.Struct) and type(one) is type(other):
-        for field in msgspec.structs.fields(type(one)):
-            yield from differences(f"{path}.{field.name}", getattr(one, field.name), getattr(other, field.name))
-    elif isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted(one.keys() | other.keys()):
-            yield from differences(f"{path}[]", one.get(key), other.get(key))
-    elif isinstance(one, tuple) and len(one) == len(other):
-        for pair in zip(one, other, strict=True):
+    if isinstance(first, msgspec.Struct) and type(first) is type(second):
+        for field in msgspec.structs.fields(type(first)):
+            yield from differences(f"{path}.{field.name}", getattr(first, field.name), getattr(second, field.name))
+    elif isinstance(first, dict) and isinstance(second, dict):
+        for key in sorted(first.keys() | second.keys()):
+            yield from differences(f"{path}[]", first.get(key), second.get(key))
+    elif isinstance(first, tuple) and len(first) == len(second):
+        for pair in zip(first, second, strict=True):
             yield from differences(path, *pair)
     else:
-        yield path, one, other
+        yield path, first, second
 
 
 def _plain(value: Any) -> Any:
     """The value without what has no meaning: amounts of zero, and the order of a term's requirements."""
     if isinstance(value, dict):
-        return {key: one for key, one in value.items() if one != 0}
+        return {key: part for key, part in value.items() if part != 0}
     if isinstance(value, NodeSelectorTerm):
         return msgspec.structs.replace(value, requirements=tuple(sorted(value.requirements, key=repr)))
     return value
@@ -248,13 +248,13 @@ def test_what_is_read_is_what_was_written(difficulty: str, first: int, *, defaul
     for seed in range(first, first + 10):
         truth = cluster(seed, difficulty)
         objects = written(truth, Random(seed), defaulted=defaulted)  # noqa: S311 - a test's dice
-        found, problems = read(objects, truth, pages=seed % 2 == 0)
+        snapshot, problems = read(objects, truth, pages=seed % 2 == 0)
         truth = _as_admitted(truth)
         wrong = [
             difference
             for field in msgspec.structs.fields(Snapshot)
             for difference in differences(
-                field.name, _sorted(getattr(truth, field.name)), _sorted(getattr(found, field.name))
+                field.name, _sorted(getattr(truth, field.name)), _sorted(getattr(snapshot, field.name))
             )
             if difference[0] not in DEFAULTED
         ]

@@ -68,14 +68,14 @@ def test_a_what_if_agrees_with_a_cluster_without_the_node(seed: int) -> None:
         snapshot, pods=tuple(p for p in snapshot.pods if p.node_name != free[0] or is_reschedulable(p))
     )
     context = SchedulingContext(snapshot)
-    asked = Planner(snapshot, context).what_if(free[:1], consolidation=False).plan
+    what_if = Planner(snapshot, context).what_if(free[:1], consolidation=False).plan
     without = SchedulingContext(_without(snapshot, free[0]))
     waiting = {pod.key for pod in (*context.pending, *context.moving)}
     pods = (*without.pending, *without.moving)
     first = frozenset(without.pod_groups.of(pod).index for pod in pods if pod.key in waiting)
     queue = queue_of(without, [(pods, Avoids.NO_NODE)])
     alone = GreedyScheduler(without, queue, without.leaving, frozenset(), first, shares_node=True).run()
-    assert asked.unschedulable or _decided(asked) == _decided(
+    assert what_if.unschedulable or _decided(what_if) == _decided(
         Planner(without.snapshot, without)._results(alone, []).plan
     )
 
@@ -105,10 +105,10 @@ def test_a_plan_leaves_no_more_pods_than_a_what_if_and_costs_no_more(seed: int) 
     snapshot = random_cluster(seed, most_pods=25)
     free = _free_nodes(snapshot)
     assume(free)
-    asked = Planner(snapshot).what_if(free[:1], consolidation=False).plan
+    what_if = Planner(snapshot).what_if(free[:1], consolidation=False).plan
     plan = schedule(_without(snapshot, free[0]))
-    assert len(plan.unschedulable) <= len(asked.unschedulable)
-    assert asked.unschedulable or plan.cost.hourly <= asked.cost.hourly
+    assert len(plan.unschedulable) <= len(what_if.unschedulable)
+    assert what_if.unschedulable or plan.cost.hourly <= what_if.cost.hourly
 
 
 def _free_nodes(snapshot: Snapshot) -> list[str]:
@@ -125,7 +125,9 @@ def _decided(plan: Plan) -> object:
 
 
 def _places(solution: Solution) -> object:
-    claims = [(one.template.index, one.reqs, one.allowed, [pod.key for pod in one.pods]) for one in solution.claims]
+    claims = [
+        (claim.template.index, claim.reqs, claim.allowed, [pod.key for pod in claim.pods]) for claim in solution.claims
+    ]
     return claims, [(pod.key, position) for pod, position in solution.bound]
 
 
@@ -190,8 +192,8 @@ def test_commitments_that_cover_nothing_here_change_nothing() -> None:
         snapshot = improving(random_cluster(seed))
         other = SavingsPlan(name="sp", amount=DOLLAR, rates=(CommittedRate(ppm=0, families=("elsewhere",)),))
         changed = msgspec.structs.replace(snapshot.options, commitments=(other,))
-        found, plain = schedule(msgspec.structs.replace(snapshot, options=changed)), schedule(snapshot)
-        assert found == plain, f"seed {seed}"
+        with_commitment, plain = schedule(msgspec.structs.replace(snapshot, options=changed)), schedule(snapshot)
+        assert with_commitment == plain, f"seed {seed}"
 
 
 # Laws of plans where subnets have few addresses, over random clusters.
@@ -250,7 +252,7 @@ def test_no_trivial_planner_places_more_pods_or_pays_less(first: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 10_000, 1000))
 def test_ten_thousand_clusters(first: int) -> None:
-    failing = {seed: found[0] for seed, found, _ in map(check_tight, range(first, first + 1000)) if found}
+    failing = {seed: problems[0] for seed, problems, _ in map(check_tight, range(first, first + 1000)) if problems}
     assert failing == {}
 
 

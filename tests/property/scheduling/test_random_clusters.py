@@ -71,7 +71,7 @@ def test_hash_seeds_do_not_matter() -> None:
 @pytest.mark.parametrize("first", range(0, _LONG, 1000))
 def test_twenty_thousand_clusters(first: int) -> None:
     """The same laws, over enough clusters to meet rare collisions of rules."""
-    failing = {seed: found[0] for seed, found, _ in map(check, range(first, first + 1000)) if found}
+    failing = {seed: problems[0] for seed, problems, _ in map(check, range(first, first + 1000)) if problems}
     assert failing == {}
 
 
@@ -84,11 +84,11 @@ class TestTheJudge:
 
     @pytest.mark.ci
     def test_sees_a_pod_that_is_left_over_without_need(self) -> None:
-        found = 0
+        noticed = 0
         for snapshot, plan in _plans():
             if len(plan.claims[0].pods) > 1:
-                found += any(line.startswith("left unplaced") for line in violations(snapshot, _given_up(plan)))
-        assert found >= 5
+                noticed += any(line.startswith("left unplaced") for line in violations(snapshot, _given_up(plan)))
+        assert noticed >= 5
 
     def test_sees_a_wrong_price(self) -> None:
         self._finds("price", lambda plan: _first_claim(plan, price=plan.claims[0].price + 1))
@@ -97,22 +97,22 @@ class TestTheJudge:
         def reversed_types(plan: Plan) -> Plan:
             return _first_claim(plan, instance_types=plan.claims[0].instance_types[::-1])
 
-        found = [
+        faults = [
             line
             for snapshot, plan in _plans()
             if len(plan.claims[0].instance_types) > 1
             for line in violations(snapshot, reversed_types(plan))
         ]
-        assert any(line.startswith("price order") for line in found)
+        assert any(line.startswith("price order") for line in faults)
 
     def test_sees_pods_that_are_too_many_for_a_node(self) -> None:
-        found = [line for snapshot, plan in _plans() for line in violations(snapshot, _all_on_first_claim(plan))]
-        kinds = {line.partition(":")[0] for line in found}
+        faults = [line for snapshot, plan in _plans() for line in violations(snapshot, _all_on_first_claim(plan))]
+        kinds = {line.partition(":")[0] for line in faults}
         assert {"room", "selector", "anti-affinity", "spread"} <= kinds
 
     def test_sees_a_claim_whose_zone_is_left_open(self) -> None:
-        found = [line for snapshot, plan in _plans() for line in violations(snapshot, _everywhere(snapshot, plan))]
-        kinds = {line.partition(":")[0] for line in found}
+        faults = [line for snapshot, plan in _plans() for line in violations(snapshot, _everywhere(snapshot, plan))]
+        kinds = {line.partition(":")[0] for line in faults}
         assert {"open", "template"} <= kinds
 
     def _finds(self, word: str, broken: object) -> None:

@@ -246,9 +246,11 @@ def _spread_pods(key: str, count: int, *, cpu: str = "100m", node_affinity_polic
     return tuple(a_pod(f"p{n}", cpu=cpu, labels=WEB, spreads=(rule,), **spec) for n in range(count))
 
 
-def _bare_node(own: dict[str, str], name: str = "bare") -> Node:
+def _bare_node(node_labels: dict[str, str], name: str = "bare") -> Node:
     room = {"cpu": 4000, "memory": 2**34, "pods": 20}
-    return Node(name=name, labels={**own, labels.HOSTNAME: name}, capacity=room, allocatable=room, is_ready=True)
+    return Node(
+        name=name, labels={**node_labels, labels.HOSTNAME: name}, capacity=room, allocatable=room, is_ready=True
+    )
 
 
 def _daemon_spec() -> Any:

@@ -89,13 +89,13 @@ def _placed(
     pending_groups = queue_of(
         context, [((*context.pending, *context.moving), Avoids.NO_NODE), (displaced, Avoids.RECENTLY_CHANGED)]
     )
-    found = kind(context, pending_groups, context.leaving | gone, gone).run()
+    run = kind(context, pending_groups, context.leaving | gone, gone).run()
     claims = [
         (c.template.index, c.reqs, c.allowed, c.charged, c.used, c.reservations, [pod.key for pod in c.pods])
-        for c in found.claims
+        for c in run.claims
     ]
-    left = [pod.key for pending_group in found.unplaced for pod in pending_group.pods[pending_group.placed :]]
-    return claims, [(pod.key, position) for pod, position in found.bound], left
+    unplaced = [pod.key for pending_group in run.unplaced for pod in pending_group.pods[pending_group.placed :]]
+    return claims, [(pod.key, position) for pod, position in run.bound], unplaced
 
 
 def _crowd(draw: Random, count: int) -> Snapshot:
@@ -109,15 +109,15 @@ def _crowd(draw: Random, count: int) -> Snapshot:
 
 
 def _of_a_kind(draw: Random, number: int) -> Pod:
-    own, other = draw.choice(APPS), draw.choice(APPS)
+    app, other = draw.choice(APPS), draw.choice(APPS)
     selector: LabelSelector = a_selector(app=other)
     rules: tuple[dict[str, object], ...] = (
         {},
         {"node_selector": (Requirement.one_of(labels.ZONE, draw.choice(ZONES)),)},
         {"spreads": (TopologySpread(labels.ZONE, 1, selector=selector),)},
         {"spreads": (TopologySpread(labels.HOSTNAME, draw.choice((1, 2)), selector=selector),)},
-        {"affinity": (PodAffinityTerm(labels.ZONE, a_selector(app=own)),)},
+        {"affinity": (PodAffinityTerm(labels.ZONE, a_selector(app=app)),)},
         {"anti_affinity": (PodAffinityTerm(labels.HOSTNAME, selector),)},
     )
     sizes = {"cpu": draw.choice(("250m", "500m", "1", "1500m")), "memory": draw.choice(("256Mi", "1Gi", "3Gi"))}
-    return a_pod(f"p{number}", labels={"app": own}, **sizes, **draw.choice(rules))  # type: ignore[arg-type]
+    return a_pod(f"p{number}", labels={"app": app}, **sizes, **draw.choice(rules))  # type: ignore[arg-type]

@@ -40,29 +40,31 @@ def test_thresholds_agree_with_comparing_each(amounts: list[int], bound: int) ->
 
 
 @given(st.lists(REQUIREMENTS, max_size=3), st.lists(st.sampled_from((None, *VALUES)), min_size=1, max_size=6))
-def test_masks_agree_with_asking_each_type(asked: list[Requirement], sizes: list[str | None]) -> None:
+def test_masks_agree_with_asking_each_type(requirements: list[Requirement], sizes: list[str | None]) -> None:
     """Otherwise, a type whose label contradicts the pod is launched for it."""
     types = [
         a_type(f"t{number}", zones=ZONES[:1], **({"size": size} if size else {})) for number, size in enumerate(sizes)
     ]
     keys = frozenset({labels.ARCH, labels.OS, "size"} if any(sizes) else {labels.ARCH, labels.OS})
     table = RequirementTable(labels.WELL_KNOWN | keys)
-    number = table.conjunction(asked)
-    expected = [i for i, size in enumerate(sizes) if all(r.has(size) if size else r.tolerates_absence for r in asked)]
+    number = table.conjunction(requirements)
+    expected = [
+        i for i, size in enumerate(sizes) if all(r.has(size) if size else r.tolerates_absence for r in requirements)
+    ]
     if number == IMPOSSIBLE:
         assert expected == []
     elif "size" in keys:
-        found = TypeFilter.of(TypeIndex(types), keys, table, ResourceAxis(["cpu"])).mask(number)
-        assert list(positions(found)) == expected
+        mask = TypeFilter.of(TypeIndex(types), keys, table, ResourceAxis(["cpu"])).mask(number)
+        assert list(positions(mask)) == expected
 
 
 def test_a_node_without_a_label_fails_a_requirement_hidden_by_merging() -> None:
     """Exists and NotIn merge to NotIn, which alone would admit the node."""
     table = RequirementTable(labels.WELL_KNOWN)
-    asked = table.conjunction([Requirement.of("team", "Exists"), Requirement.of("team", "NotIn", ["a"])])
-    assert not table.offers(Requirements(), asked)
-    assert table.offers(Requirements([Requirement.one_of("team", "b")]), asked)
-    assert table.narrowed(table.intern(Requirements()), asked=asked) == IMPOSSIBLE
+    conjunction = table.conjunction([Requirement.of("team", "Exists"), Requirement.of("team", "NotIn", ["a"])])
+    assert not table.offers(Requirements(), conjunction)
+    assert table.offers(Requirements([Requirement.one_of("team", "b")]), conjunction)
+    assert table.narrowed(table.intern(Requirements()), required=conjunction) == IMPOSSIBLE
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 31))
@@ -70,11 +72,11 @@ def test_an_index_below_a_price_is_that_of_the_cheaper_offerings(prices: list[in
     """Otherwise, repacked nodes cost as much as those they replace."""
     types = tuple(a_type(f"t{number}", price=price, zones=ZONES[:1]) for number, price in enumerate(prices))
     cheap = index_of(types).below(nanodollars(bound))
-    found = {(market, position) for market, entries in cheap.prices.items() for _, position in entries}
-    assert found == {
+    offered = {(market, position) for market, entries in cheap.prices.items() for _, position in entries}
+    assert offered == {
         ((o.zone, o.capacity_type, "", "", ""), position)
-        for position, one in enumerate(types)
-        for o in one.offerings
+        for position, instance_type in enumerate(types)
+        for o in instance_type.offerings
         if o.price < nanodollars(bound)
     }
     assert index_of(types) is index_of(types)

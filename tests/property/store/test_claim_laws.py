@@ -43,26 +43,26 @@ class History:
 
     def play(self, kind: str, what: str | list[str], bound: int = 0) -> None:
         """One operation; a missing claim stays missing."""
-        found = [record for name in what if (record := self.claims.get(name)) is not None]
+        records = [record for name in what if (record := self.claims.get(name)) is not None]
         if kind == "request":
             self._request(str(what))
-        elif kind == "disrupt" and found:
-            self.disrupt(found, bound)
-        elif kind == "stale" and found:
-            self._stale(found[0])
-        elif kind == "taint" and found:
-            self.claims.change(found[0], msgspec.structs.replace(found[0], reserved={}))
-        elif kind == "stay" and found:
-            self.claims.change(found[0], msgspec.structs.replace(found[0], reserved=HELD, is_disrupting=False))
-        elif kind == "forget" and found:
-            self.claims.forget(found[0])
+        elif kind == "disrupt" and records:
+            self.disrupt(records, bound)
+        elif kind == "stale" and records:
+            self._stale(records[0])
+        elif kind == "taint" and records:
+            self.claims.change(records[0], msgspec.structs.replace(records[0], reserved={}))
+        elif kind == "stay" and records:
+            self.claims.change(records[0], msgspec.structs.replace(records[0], reserved=HELD, is_disrupting=False))
+        elif kind == "forget" and records:
+            self.claims.forget(records[0])
 
-    def disrupt(self, found: list[ClaimRecord], bound: int) -> None:
+    def disrupt(self, records: list[ClaimRecord], bound: int) -> None:
         """All of them leave or none, and never more than the bound allows."""
         before = self.counters()
-        wanted = [ClaimChange(record, record) for record in found]
+        wanted = [ClaimChange(record, record) for record in records]
         spent = self.claims.disrupt(wanted, {"one": bound, "two": bound}).spent
-        new = [POOLS[record.name] for record in found if not record.is_disrupting]
+        new = [POOLS[record.name] for record in records if not record.is_disrupting]
         assert spent == tuple(p for p in sorted(set(new)) if before.get(p, ({}, 0))[1] + new.count(p) > bound)
         if spent:
             assert self.counters() == before
@@ -83,17 +83,17 @@ class History:
 
     def counters(self) -> Mapping[str, tuple[Mapping[str, int], int]]:
         """NodePool → its counters, without those at zero."""
-        found = {usage.node_pool: (usage.reserved, usage.disrupting) for usage in self.claims.usage()}
-        return {pool: counted for pool, counted in found.items() if counted != ({}, 0)}
+        counted_by_pool = {usage.node_pool: (usage.reserved, usage.disrupting) for usage in self.claims.usage()}
+        return {pool: counted for pool, counted in counted_by_pool.items() if counted != ({}, 0)}
 
     def sums(self) -> Mapping[str, tuple[Mapping[str, int], int]]:
         """NodePool → the sum over its claims."""
-        found: dict[str, tuple[dict[str, int], int]] = {}
+        totals: dict[str, tuple[dict[str, int], int]] = {}
         for record in self.claims.all():
-            held, places = found.get(POOLS[record.name], ({}, 0))
+            held, places = totals.get(POOLS[record.name], ({}, 0))
             both = {name: held.get(name, 0) + record.reserved.get(name, 0) for name in {*held, *record.reserved}}
-            found[POOLS[record.name]] = (both, places + record.is_disrupting)
-        return {pool: counted for pool, counted in found.items() if counted != ({}, 0)}
+            totals[POOLS[record.name]] = (both, places + record.is_disrupting)
+        return {pool: counted for pool, counted in totals.items() if counted != ({}, 0)}
 
 
 @given(HISTORIES)

@@ -21,22 +21,22 @@ from tests.fakes.lab import Lab, LabAdapters
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
     """A sandbox of its own, which asks its brakes itself."""
-    found = Lab()
+    lab = Lab()
 
     class Source:
         name = "kill switch"
 
         def read(self) -> tuple[Brake, ...]:
-            return found.brakes.engaged().brakes
+            return lab.brakes.engaged().brakes
 
     def started() -> Application:
-        adapters = LabAdapters(found)
-        adapters.brakes = Panel([Source()], found.clock)
+        adapters = LabAdapters(lab)
+        adapters.brakes = Panel([Source()], lab.clock)
         return Application(adapters)
 
     for name, value in (("factory", started), ("current", None), ("used_at", None)):
         monkeypatch.setattr(bootstrap._Sandbox, name, value)
-    return found
+    return lab
 
 
 def test_it_is_kept_while_time_goes_on(lab: Lab) -> None:

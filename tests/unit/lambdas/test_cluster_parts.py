@@ -50,8 +50,8 @@ class Machine:
         self.started: dict[str, JsonObject] = {}
         self.ended: set[str] = set()
 
-    def start(self, name: str, given: JsonObject) -> None:
-        self.started[name] = given
+    def start(self, name: str, execution_input: JsonObject) -> None:
+        self.started[name] = execution_input
 
     def has_ended(self, name: str) -> bool:
         return name in self.ended
@@ -82,8 +82,8 @@ class Parts:
         child = PartDecisions(self.store, self.lab.clock)
         for number in self.machine.started[run]["parts"]:
             if number not in but:
-                given = {"run": run, "part": number, "proves": True}
-                child.run(part_request(given), RunReport(), deadline=self.lab.clock.now() + 5 * MINUTE)
+                part = {"run": run, "part": number, "proves": True}
+                child.run(part_request(part), RunReport(), deadline=self.lab.clock.now() + 5 * MINUTE)
 
     def join(self, run: str = "run") -> JoinedParts | None:
         sandbox = self.sandbox()
@@ -109,10 +109,10 @@ def test_the_joined_decision_is_that_of_one_process_byte_for_byte(parts: Parts) 
     joined = parts.join()
     assert joined is not None
     assert joined.snapshot == msgspec.structs.replace(parts.snapshot, now=joined.snapshot.now)
-    whole = disrupt(joined.snapshot)
-    assert whole.parts == 3
-    assert whole.commands
-    assert codec.encode_disruption_plan(joined.plan) == codec.encode_disruption_plan(whole)
+    undivided = disrupt(joined.snapshot)
+    assert undivided.parts == 3
+    assert undivided.commands
+    assert codec.encode_disruption_plan(joined.plan) == codec.encode_disruption_plan(undivided)
 
 
 def test_a_part_without_a_decision_is_left_alone_and_named(parts: Parts) -> None:
@@ -245,8 +245,8 @@ def test_an_event_that_names_no_part_is_an_error(event: dict[str, Any]) -> None:
 
 def test_every_wait_of_the_state_machine_ends() -> None:
     machine = definition(PARTS_MACHINE, lambda spec: spec.name, "aws")
-    each = machine["States"]["Parts"]
-    tasks = [each["ItemProcessor"]["States"]["DecidePart"], machine["States"]["Join"]]
+    parts_state = machine["States"]["Parts"]
+    tasks = [parts_state["ItemProcessor"]["States"]["DecidePart"], machine["States"]["Join"]]
     assert all(task["TimeoutSeconds"] < machine["TimeoutSeconds"] for task in tasks)
-    assert each["ToleratedFailurePercentage"] == 100
+    assert parts_state["ToleratedFailurePercentage"] == 100
     assert timedelta(seconds=machine["TimeoutSeconds"]) < EXECUTED_WITHIN

@@ -129,7 +129,7 @@ def test_a_crash_while_launching_loses_no_instance_and_no_pod(*, after: bool) ->
     for lab in crashes_at_every_call(launch, after=after):
         schedules_alone(lab, rounds=3)
         assert [claim.phase for claim in lab.claims] == [ClaimPhase.INITIALIZED]
-        assert [found.tags[labels.CLAIM] for found in lab.cloud.instances()] == [lab.claim.name]
+        assert [instance.tags[labels.CLAIM] for instance in lab.cloud.instances()] == [lab.claim.name]
         assert lab.claim.provider_id == lab.kubernetes.raw(resources.NODES, lab.claim.node_name)["spec"]["providerID"]
 
 
@@ -172,7 +172,7 @@ def test_a_crash_while_a_node_claim_made_by_hand_is_taken_on_launches_it_once() 
             lab.clock.advance(seconds=30)
             order_by_hand(lab)
         assert [(claim.name, claim.phase) for claim in lab.claims] == [("mine", ClaimPhase.LAUNCHED)], number
-        assert [found.tags[labels.MADE_BY_HAND] for found in lab.cloud.instances()] == ["uid-mine"]
+        assert [instance.tags[labels.MADE_BY_HAND] for instance in lab.cloud.instances()] == ["uid-mine"]
         metadata = lab.kubernetes.raw(resources.NODE_CLAIMS, "mine")["metadata"]
         assert (metadata["finalizers"], metadata["annotations"][labels.CLAIM]) == (
             [labels.TERMINATION_FINALIZER],
@@ -197,8 +197,8 @@ def test_one_that_is_deleted_while_it_is_taken_on_leaves_nothing() -> None:
             lab.tick(2)
         lab.clock.advance(minutes=7)
         lab.reconcile()
-        left = lab.kubernetes.names(resources.NODE_CLAIMS)
-        assert (lab.claims, lab.cloud.instances(), left) == ((), (), []), number
+        names = lab.kubernetes.names(resources.NODE_CLAIMS)
+        assert (lab.claims, lab.cloud.instances(), names) == ((), (), []), number
         number += 1
     assert total > 4
 

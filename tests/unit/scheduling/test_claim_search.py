@@ -115,7 +115,7 @@ def test_a_narrowed_claim_is_that_of_choosing_again_whatever_was_asked_before() 
     ) -> list[tuple[RequirementId, int]]:
         found, template = [], profile.template
         for alternative in step.alternatives if context.open_templates(step)[template.index] else ():
-            reqs = table.narrowed(profile.reqs, asked=alternative)
+            reqs = table.narrowed(profile.reqs, required=alternative)
             if reqs != IMPOSSIBLE and template.types.mask(reqs) & profile.allowed:
                 draft = ClaimDraft(template, reqs, profile.allowed, context.axis.zero)
                 found += [one.reqs for one in choice.choices(draft, signature, step, step.keys)]

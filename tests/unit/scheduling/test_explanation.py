@@ -336,7 +336,7 @@ def reason_for(cpu: int) -> str | None:
     (template,), group = context.templates, group_of(context, "p")
     state = PlanState(context, DomainCounts(context.topology), context.plan_constraints(()))
     (step,) = group.steps
-    reqs = context.table.narrowed(template.offered, asked=step.alternatives[0])
+    reqs = context.table.narrowed(template.offered, required=step.alternatives[0])
     elimination = TypeElimination(context, state.constraints, template, group, reqs)
     return NewNodeRefusal(context, state).finding(elimination, step).reason
 

@@ -104,7 +104,7 @@ def test_the_last_rule_gives_the_reason_and_the_nearest_miss() -> None:
     amd64 = (Requirement.one_of(labels.ARCH, "amd64"),)
     context = context_of(types=types, pods=(a_pod("p", cpu="10", node_selector=amd64),))
     (template,), group = context.templates, group_of(context, "p")
-    reqs = context.table.narrowed(template.offered, asked=group.steps[0].alternatives[0])
+    reqs = context.table.narrowed(template.offered, required=group.steps[0].alternatives[0])
     found = TypeElimination(context, context.plan_constraints(()), template, group, reqs).finding()
     assert (found.reason, found.ruled_out) == (PodReason.NO_OFFERING_FITS, {labels.ARCH: 1, "cpu": 2})
     assert found.nearest == "b lacks 2 cpu"

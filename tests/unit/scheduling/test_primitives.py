@@ -126,7 +126,7 @@ def test_contradicting_requirements_are_impossible() -> None:
     table = RequirementTable(labels.WELL_KNOWN)
     linux, windows = table.conjunction((LINUX,)), table.conjunction((WINDOWS,))
     assert table.conjunction((LINUX, WINDOWS)) == IMPOSSIBLE
-    assert table.narrowed(linux, asked=windows) == IMPOSSIBLE
+    assert table.narrowed(linux, required=windows) == IMPOSSIBLE
     assert table.with_value(linux, labels.OS, "windows") == IMPOSSIBLE
 
 
@@ -134,8 +134,8 @@ def test_a_users_label_must_be_offered_and_a_well_known_one_need_not() -> None:
     """Otherwise, pods wait for labels that every cloud node has, or get nodes without their labels (Karpenter)."""
     table = RequirementTable(labels.WELL_KNOWN)
     nothing = table.conjunction(())
-    assert table.narrowed(nothing, asked=table.conjunction((Requirement.one_of("team", "a"),))) == IMPOSSIBLE
-    zone = table.narrowed(nothing, asked=table.conjunction((Requirement.one_of(labels.ZONE, "z"),)))
+    assert table.narrowed(nothing, required=table.conjunction((Requirement.one_of("team", "a"),))) == IMPOSSIBLE
+    zone = table.narrowed(nothing, required=table.conjunction((Requirement.one_of(labels.ZONE, "z"),)))
     assert table.single(zone, labels.ZONE) == "z"
     assert table.single(nothing, labels.ZONE) is None
 
@@ -177,19 +177,21 @@ def test_what_a_new_node_meets(asked: str, nothing: bool, own_a: bool, own_b: bo
     table = RequirementTable(frozenset())
     number = table.conjunction([TEAM[asked]])
     offers = [table.conjunction(own) for own in ((), [TEAM["a"]], [Requirement.one_of("team", "b")])]
-    found = [table.narrowed(offer, asked=number) != IMPOSSIBLE for offer in offers]
+    found = [table.narrowed(offer, required=number) != IMPOSSIBLE for offer in offers]
     assert found == [nothing, own_a, own_b]
     known = RequirementTable(frozenset({"team"}))
-    assert (known.narrowed(known.conjunction(()), asked=known.conjunction([TEAM[asked]])) != IMPOSSIBLE) == well_known
+    assert (
+        known.narrowed(known.conjunction(()), required=known.conjunction([TEAM[asked]])) != IMPOSSIBLE
+    ) == well_known
 
 
 def test_a_label_that_is_needed_stays_needed() -> None:
     """Otherwise, a second demand on a node takes the label of the first away."""
     table = RequirementTable(frozenset({"team"}))
     needs = table.conjunction([TEAM["any"], TEAM["not a"]])
-    node = table.narrowed(table.conjunction(()), asked=needs)
+    node = table.narrowed(table.conjunction(()), required=needs)
     assert table.needed(node) == {"team"}
-    assert table.narrowed(node, asked=table.conjunction([TEAM["none"]])) == IMPOSSIBLE
+    assert table.narrowed(node, required=table.conjunction([TEAM["none"]])) == IMPOSSIBLE
     held = table.with_value(node, "team", "b")
     assert (table.single(held, "team"), table.needed(held)) == ("b", frozenset())
     assert table.with_value(node, "team", "a") == IMPOSSIBLE
@@ -199,10 +201,10 @@ def test_a_label_that_one_pod_needs_is_not_given_up_for_the_next() -> None:
     """The NodePool's NotIn would let the label be absent: a pod that needs it shared a new node with one that forbids it."""
     table = RequirementTable(frozenset())
     pool = table.conjunction([TEAM["not a"]])
-    node = table.narrowed(pool, asked=table.conjunction([TEAM["any"]]))
+    node = table.narrowed(pool, required=table.conjunction([TEAM["any"]]))
     assert table.needed(node) == {"team"}
-    assert table.narrowed(node, asked=table.conjunction([TEAM["none"]])) == IMPOSSIBLE
-    assert table.narrowed(pool, asked=table.conjunction([TEAM["none"]])) != IMPOSSIBLE
+    assert table.narrowed(node, required=table.conjunction([TEAM["none"]])) == IMPOSSIBLE
+    assert table.narrowed(pool, required=table.conjunction([TEAM["none"]])) != IMPOSSIBLE
 
 
 @pytest.mark.parametrize(

@@ -305,7 +305,7 @@ def test_the_audit_log_comes_late_gathered_and_filtered(bench: Bench) -> None:
     bench.run(seconds=10)
     [event] = bench.woken("watch_audit_log")
     payload = json.loads(gzip.decompress(base64.b64decode(event["awslogs"]["data"])))
-    resources = [json.loads(found["message"])["objectRef"]["resource"] for found in payload["logEvents"]]
+    resources = [json.loads(event["message"])["objectRef"]["resource"] for event in payload["logEvents"]]
     assert resources == ["pods", "nodepools"]
 
 

@@ -39,7 +39,7 @@ class FakeEc2(AwsService):
         if operation == "ListServiceQuotas":
             quotas = [{"QuotaCode": STANDARD.on_demand, "Value": self.limit}, {"QuotaCode": "L-OTHER", "Value": 5.0}]
             return {"Quotas": quotas}
-        return {"Reservations": [{"Instances": [found]} for found in self.instances]}
+        return {"Reservations": [{"Instances": [instance]} for instance in self.instances]}
 
 
 def an_instance(name: str, cores: int, *, tenancy: str = "default", **more: Any) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def ask_together(service: Slow) -> list[dict[str, str] | BaseException]:
         while gathered._next.callers < len(OTHERS):
             continue
         service.go_on.set()
-        return [found.exception() or found.result() for found in (first, *rest)]
+        return [future.exception() or future.result() for future in (first, *rest)]
 
 
 def test_ids_requested_during_a_call_share_the_next_one() -> None:
@@ -173,9 +173,9 @@ def test_a_message_reaches_those_who_subscribe_to_a_topic_of_either_kind(kind: s
         announcing = SnsTopic(AwsService(sns), topic)
         for text in ("first", "second"):
             announcing.publish("subject", text)
-        found = [
+        received = [
             json.loads(message["Body"])["Message"]
             for _ in range(2)
             for message in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", ())
         ]
-    assert sorted(set(found)) == ["first", "second"]
+    assert sorted(set(received)) == ["first", "second"]

@@ -110,13 +110,13 @@ def test_only_the_offering_that_was_refused_is_remembered() -> None:
 def test_a_subnet_without_addresses_or_prefixes_closes_its_whole_zone(code: str) -> None:
     """Otherwise, every other type would fail there too, one call after the other."""
     errors = [a_fleet_error(code, "m5.large", "subnet-a")]
-    assert [found.offering for found in refused_offerings(errors, TRIED, ZONES)] == [TRIED[0], TRIED[2]]
+    assert [refused.offering for refused in refused_offerings(errors, TRIED, ZONES)] == [TRIED[0], TRIED[2]]
 
 
 def test_without_the_service_linked_role_there_is_no_spot_at_all() -> None:
     """The account cannot buy spot; on-demand still works."""
     errors = [a_fleet_error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "m5.large", "subnet-a")]
-    assert [found.offering for found in refused_offerings(errors, TRIED, ZONES)] == list(TRIED)
+    assert [refused.offering for refused in refused_offerings(errors, TRIED, ZONES)] == list(TRIED)
 
 
 def test_a_denied_launch_is_not_a_lack_of_capacity() -> None:
@@ -139,7 +139,7 @@ def test_a_failed_fleet_says_what_to_do_next() -> None:
     assert type(failure("c", [throttled, denied], of_both, TRIED)) is LaunchDeniedError
     silence = failure("c", [], (), TRIED)
     assert isinstance(silence, InsufficientCapacityError)
-    assert [found.offering for found in silence.refused] == list(TRIED)
+    assert [refused.offering for refused in silence.refused] == list(TRIED)
 
 
 def test_reasons_are_given_in_words() -> None:
@@ -200,7 +200,7 @@ class FakeScheduler:
 
     @property
     def expressions(self) -> dict[str, str]:
-        return {name: found["ScheduleExpression"] for name, found in self.schedules.items()}
+        return {name: schedule["ScheduleExpression"] for name, schedule in self.schedules.items()}
 
     def list_schedules(self, **_: Any) -> dict[str, Any]:
         return {"Schedules": [{"Name": name} for name in self.schedules]}
@@ -226,20 +226,20 @@ def windows(scheduler: FakeScheduler) -> SchedulerWindows:
 
 
 @pytest.mark.parametrize(
-    ("refused", "left"),
+    ("refused", "remaining"),
     [
         ("added", {"changed": FRIDAY, "last": FRIDAY}),
         ("changed", {"added": FRIDAY, "changed": SUNDAY, "last": FRIDAY}),
         ("dropped", {"added": FRIDAY, "changed": FRIDAY, "dropped": MONDAY, "last": FRIDAY}),
     ],
 )
-def test_a_schedule_that_is_refused_harms_itself_only(refused: str, left: dict[str, str]) -> None:
+def test_a_schedule_that_is_refused_harms_itself_only(refused: str, remaining: dict[str, str]) -> None:
     """If this failed, one window that EventBridge refuses would keep those of all other NodePools from opening on time."""
     scheduler = FakeScheduler(changed=SUNDAY, dropped=MONDAY)
     scheduler.refused = frozenset({refused})
     with pytest.raises(DeniedError):
         windows(scheduler).replace({"added": FRIDAY, "changed": FRIDAY, "last": FRIDAY})
-    assert scheduler.expressions == left
+    assert scheduler.expressions == remaining
 
 
 def test_a_service_that_does_not_answer_is_asked_once() -> None:

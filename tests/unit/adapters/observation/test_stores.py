@@ -97,7 +97,7 @@ def test_moments_that_say_nothing_new_change_nothing() -> None:
     """Each would cost a plan: since when a condition holds, when a pod last came or went, how long a nomination lasts."""
     snapshot = fleet()
     (claim,) = snapshot.node_claims
-    since = {name: Condition(found.status, changed_at=NOW) for name, found in claim.conditions.items()}
+    since = {name: Condition(condition.status, changed_at=NOW) for name, condition in claim.conditions.items()}
     for changes in (
         {"node_claims": (msgspec.structs.replace(claim, conditions=since),)},
         {"node_claims": (msgspec.structs.replace(claim, last_pod_event_at=NOW),)},
@@ -112,7 +112,7 @@ def test_what_holds_since_these_moments_counts() -> None:
     fewer = dict(list(claim.conditions.items())[1:])
     lost = {**claim.conditions, CONSOLIDATABLE: Condition("False")}
     other_prices = a_snapshot(types=(a_type(price=0.2),)).catalogue
-    found = {
+    digests = {
         snapshot_digest(changed)
         for changed in (
             snapshot,
@@ -123,7 +123,7 @@ def test_what_holds_since_these_moments_counts() -> None:
             fleet(catalogue=other_prices),
         )
     }
-    assert len(found) == 6
+    assert len(digests) == 6
 
 
 def test_what_begins_or_ends_with_time_counts() -> None:

@@ -121,7 +121,7 @@ def test_what_was_measured_is_what_a_scenario_takes(recording: Recording) -> Non
     ],
 )
 def test_what_says_who_and_where_is_replaced(said: str, kept: str) -> None:
-    assert redacted({"a": [said]}, own=OWNER, cluster="prod") == {"a": [kept]}
+    assert redacted({"a": [said]}, own_account=OWNER, cluster="prod") == {"a": [kept]}
 
 
 def test_settings_of_functions_are_left_out_but_for_those_that_checks_read() -> None:

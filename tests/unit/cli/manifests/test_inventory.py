@@ -14,13 +14,15 @@ from cli.manifests.inventory import (
     Inventory,
     field_in,
     named_region,
-    refusals_of,
     refused_version_of,
     take_inventory,
 )
 from cli.manifests.reading import parse
+from cli.validation.examine import refused_fields
 from core import labels
 from core.manifests.wire import resources
+from tests.e2e.parts.processes import LackingError
+from tests.oracle_scheduler import creating
 
 # How a document names its object and its place in errors.
 
@@ -351,7 +353,7 @@ def merged(base: Any, change: Any) -> Any:
 
 
 def refusals(obj: dict[str, Any]) -> list[tuple[str, str]]:
-    return list(refusals_of(Document("a.yaml", 0, obj)))
+    return [(finding.field, finding.message) for finding in refused_fields(Document("a.yaml", 0, obj))]
 
 
 def rows() -> list[tuple[str, str, list[str]]]:
@@ -370,6 +372,42 @@ def test_plain_objects_are_accepted(kind: str) -> None:
 def test_a_refused_field_is_named(kind: str, change: str, fields: list[str]) -> None:
     obj = merged(BASES[kind], yaml.safe_load(change))
     assert [field for field, _ in refusals(obj)] == fields
+
+
+@pytest.fixture(name="program", scope="module")
+def api_server_program() -> Path:
+    """The API server's own rules: a program in Go, built once for all checkouts of a user."""
+    try:
+        return creating.build()
+    except LackingError as error:
+        pytest.skip(str(error))
+
+
+def refused_by_all(program: Path, objects: list[dict[str, Any]]) -> list[bool]:
+    """Whether each object is refused by every version that we support."""
+    of_versions = [creating.refusals(program, objects, version) for version in creating.VERSIONS]
+    return [all(said) for said in zip(*of_versions, strict=True)]
+
+
+@pytest.mark.slow
+def test_kubernetes_refuses_and_accepts_the_same(program: Path) -> None:
+    objects = [*BASES.values(), *(merged(BASES[kind], yaml.safe_load(change)) for kind, change, _ in rows())]
+    is_refused = [False] * len(BASES) + [bool(fields) for *_, fields in rows()]
+    answers = zip(objects, is_refused, refused_by_all(program, objects), strict=True)
+    assert not [obj for obj, ours, theirs in answers if ours != theirs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_refused_that_kubernetes_accepts(seed: int, program: Path) -> None:
+    """What we miss is known: fields that nobody gets wrong. One in twenty at most, of changes that are wilder than mistakes."""
+    accepted = [merged(BASES[kind], yaml.safe_load(change)) for kind, change, fields in rows() if not fields]
+    objects = list(creating.changed_at_random([*BASES.values(), *accepted], 1500, seed))
+    answers = list(
+        zip(objects, [bool(refusals(obj)) for obj in objects], refused_by_all(program, objects), strict=True)
+    )
+    assert not [obj for obj, ours, theirs in answers if ours and not theirs]
+    assert sum(theirs and not ours for _, ours, theirs in answers) <= len(objects) // 20
 
 
 def test_what_an_api_server_has_stored_is_not_refused() -> None:
@@ -391,10 +429,22 @@ def test_a_refused_object_is_set_aside_and_the_others_are_planned() -> None:
     assert aside.message.startswith("spec.preemptionPolicy: 'No' is none of")
 
 
+def test_a_refused_object_of_another_kind_is_set_aside_too() -> None:
+    """A refused budget protects what it was meant for; of other kinds nothing is left."""
+    budget = merged(BASES["PodDisruptionBudget"], {"spec": {"minAvailable": 1, "maxUnavailable": 1}})
+    limits = merged(BASES["LimitRange"], {"spec": {"limits": [{"type": "Node"}]}})
+    inventory = take_inventory([Document("a.yaml", 0, budget), Document("a.yaml", 1, limits)])
+    assert {aside.object for aside in inventory.set_aside} == {"PodDisruptionBudget/default/a", "LimitRange/default/a"}
+    (kept,) = inventory.objects[resources.POD_DISRUPTION_BUDGETS]
+    assert kept.unreadable.startswith("spec.maxUnavailable: cannot stand beside minAvailable")
+    assert not inventory.objects.get(resources.LIMIT_RANGES)
+
+
 @pytest.mark.parametrize(
     "change",
     [
         "spec: {containers: [{name: c}]}",
+        "spec: {containers: [{name: c, image: i, volumeMounts: [{name: vault-secrets, mountPath: /vault}]}]}",
         "spec: {containers: [{name: c, image: i, resources: {requests: {example.com/gpu: 1}}}]}",
         "spec: {topologySpreadConstraints: [&a {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, *a]}",
     ],

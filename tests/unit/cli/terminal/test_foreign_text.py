@@ -193,7 +193,7 @@ def test_volume_claims_count_and_nothing_is_expanded_beyond_the_bound() -> None:
     ]
     with pytest.raises(TooManyPodsError):
         expand({resources.STATEFUL_SETS: sets})
-    assert len(expand({resources.STATEFUL_SETS: sets[:1]}, each=1)[0].pods) == 1
+    assert len(expand({resources.STATEFUL_SETS: sets[:1]}, most_per_workload=1)[0].pods) == 1
 
 
 @pytest.mark.ci

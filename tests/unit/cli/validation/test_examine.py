@@ -231,6 +231,28 @@ def found_in(obj: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(finding.severity.value, finding.field, finding.text) for finding in findings]
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("hostNetwork", "true", "must be true or false, not the text 'true': take the quotes away"),
+        ("hostNetwork", "yes", "must be true or false, not the text 'yes'"),
+        ("priority", "-5", "must be a whole number, not the text '-5': take the quotes away"),
+        ("priority", "high", "must be a whole number, not the text 'high'"),
+        ("priority", 1.5, "must be a whole number, not 1.5"),
+        ("priority", True, "must be a whole number, not true"),
+        ("priority", 5.0, ""),
+        ("schedulerName", 5, "must be text, not 5: put it in quotes"),
+        ("schedulerName", ["a"], "must be text, not a list"),
+        ("tolerations", {"key": "a"}, "must be a list, not an object"),
+        ("securityContext", "none", "must be an object, not the text 'none'"),
+        ("schedulerName", None, ""),
+    ],
+)
+def test_a_value_of_another_type_says_how_to_write_it(field: str, value: object, message: str) -> None:
+    found = found_in(pod({"containers": [{"name": "c", "image": "i"}], field: value}))
+    assert found == ([("error", f"spec.{field}", message)] if message else [])
+
+
 def pod(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", **metadata}, "spec": spec}
 
@@ -262,23 +284,21 @@ def test_an_amount_that_is_hardly_meant_is_a_warning(kind: str, resource: str, a
 
 
 @pytest.mark.parametrize(
-    ("request_", "limit", "is_more"),
+    ("request_", "limit", "message"),
     [
-        ("2", "1", True),
-        ("1001m", 1, True),
-        ("1", "1000m", False),
-        ("1", "2", False),
-        ("1", None, False),
-        ("x", "1", False),
-        ("x", "0", False),
+        ("2", "1", "2 is more than the limit of 1"),
+        ("1001m", 1, "1001m is more than the limit of 1"),
+        ("1", "1000m", ""),
+        ("1", "2", ""),
+        ("1", None, ""),
+        ("x", "1", "must be an amount, as 500m or 1Gi, not the text 'x'"),
+        ("x", "0", "must be an amount, as 500m or 1Gi, not the text 'x'"),
     ],
 )
-def test_a_request_above_its_limit_is_refused(request_: str, limit: object, is_more: bool) -> None:
+def test_a_request_above_its_limit_is_refused(request_: str, limit: object, message: str) -> None:
     limits = {} if limit is None else {"limits": {"cpu": limit}}
     found = found_in(changed(DEPLOYMENT, RESOURCES, {"requests": {"cpu": request_}, **limits}))
-    assert found == (
-        [("error", f"{MEMORY}.requests.cpu", f"{request_} is more than the limit of {limit}")] if is_more else []
-    )
+    assert found == ([("error", f"{MEMORY}.requests.cpu", message)] if message else [])
 
 
 @pytest.mark.parametrize(

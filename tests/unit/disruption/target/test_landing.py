@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +16,15 @@ from core import labels
 from core.disruption.target.landing import Landing, _Selection, landed
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command, Move, PlannedClaim
-from core.model.pod import NodeSelectorTerm, Owner, Pod, PodAffinityTerm, PreferredTerm, WeightedPodAffinityTerm
+from core.model.pod import (
+    NodeSelectorTerm,
+    Owner,
+    Pod,
+    PodAffinityTerm,
+    PreferredTerm,
+    TopologySpread,
+    WeightedPodAffinityTerm,
+)
 from core.model.snapshot import LEAST_ALLOCATED, MOST_ALLOCATED, Node, Options, Snapshot
 from core.model.values.requirements import Requirement
 from core.model.values.taints import OUTDATED, Toleration
@@ -204,6 +213,37 @@ def test_a_new_node_grows_until_it_also_has_room_for_a_pod_without_a_place() -> 
     assert grown.savings == command.savings + price - LARGE.offerings[0].price
     expensive = msgspec.structs.replace(command, savings=price)
     assert landed([expensive], cluster(*small, large), (), PRICES).commands == ()
+
+
+OF_POOL, OF_TYPE = Requirement.one_of(labels.NODEPOOL, "default"), Requirement.one_of(labels.INSTANCE_TYPE, "t-4")
+OVER_TYPES = TopologySpread(labels.INSTANCE_TYPE, 9, selector=a_selector(app="none"))
+
+
+@pytest.mark.parametrize(
+    ("rules", "types", "moves"),
+    [
+        ({"node_selector": (OF_POOL,)}, ("t-4",), {"new": 2}),
+        ({"node_selector": (OF_TYPE,)}, ("t-4",), {"new": 2}),
+        ({"node_selector": (OF_TYPE,)}, ("t-4", "t-16"), {"half": 1, "new": 1}),
+        ({"spreads": (OVER_TYPES,)}, ("t-4",), {"new": 2}),
+        ({"spreads": (OVER_TYPES,)}, ("t-4", "t-16"), {"half": 1, "new": 1}),
+    ],
+)
+def test_a_pod_with_rules_comes_to_a_new_node_of_which_they_know_the_labels(
+    rules: dict[str, Any], types: tuple[str, ...], moves: dict[str, int]
+) -> None:
+    """kube-scheduler prefers the emptier new node also for a pod that was meant to go elsewhere."""
+    small, large = (
+        pod_on("gone", name, cpu=cpu, owners=ALONE, **rules) for name, cpu in (("small", "500m"), ("large", "600m"))
+    )
+    where = {"zones": ZONES, "capacity_types": (labels.ON_DEMAND,), "instance_types": types}
+    planned = {"pods": (large.key,), "resources": large.spec.requests}
+    new = PlannedClaim(name="new", node_pool="default", node_class=CLASS_REF, price=1, **planned, **where)
+    command = a_command(replacements=(new,))
+    command = msgspec.structs.replace(command, moves=(Move(large.key, "new"), Move(small.key, "half")))
+    busy = pod_on("idle", "busy", cpu="3", owners=ALONE)
+    (announced,) = landed([command], cluster(small, large, busy), (), PRICES).commands
+    assert Counter(move.to for move in announced.moves) == moves
 
 
 def test_nothing_goes_where_no_pod_finds_a_place() -> None:

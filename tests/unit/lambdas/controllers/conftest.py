@@ -10,8 +10,8 @@ from tests.fakes.lab import Lab, a_pending_pod
 @pytest.fixture
 def lab() -> Lab:
     """One node with one pod on it."""
-    found = Lab()
-    found.kubernetes.put(a_pending_pod("p"))
-    found.settle()
-    found.bind("p")
-    return found
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    return lab

@@ -47,8 +47,8 @@ def an_empty_node(lab: Lab) -> None:
 
 
 def the_proposal(lab: Lab) -> Proposal:
-    (found,) = lab.rows.proposals.values()
-    return found
+    (proposal,) = lab.rows.proposals.values()
+    return proposal
 
 
 def say(lab: Lab, *, approve: bool) -> None:
@@ -150,9 +150,9 @@ def test_a_proposal_expires_and_is_made_again(lab: Lab) -> None:
     disrupt_and_report(lab)
     first = the_proposal(lab)
     lab.clock.pause(EXPIRES_AFTER)
-    found = disrupt_and_report(lab)
-    assert (DecisionKind.ABANDON, CommandReason.APPROVAL_EXPIRED) in found
-    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in found
+    decisions = disrupt_and_report(lab)
+    assert (DecisionKind.ABANDON, CommandReason.APPROVAL_EXPIRED) in decisions
+    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in decisions
     assert len(lab.rows.proposals) == 2
     assert len(lab.topic.told) == 2
     assert lab.rows.proposals[first.id].end is not None
@@ -235,9 +235,9 @@ def test_a_rejection_of_the_same_moment_wins(lab: Lab) -> None:
     kept = lab.app.adapters.proposals.all
 
     def read_too_early() -> tuple[Proposal, ...]:
-        found = kept()
+        proposals_before = kept()
         say(lab, approve=False)
-        return found
+        return proposals_before
 
     lab.app.adapters.proposals.all = read_too_early  # type: ignore[method-assign]
     assert (DecisionKind.ABANDON, CommandReason.REJECTED) in disrupt_and_report(lab)
@@ -272,9 +272,9 @@ def test_an_approval_of_the_moment_in_which_a_proposal_lapses_changes_nothing(la
     kept = lab.app.adapters.proposals.all
 
     def read_too_early() -> tuple[Proposal, ...]:
-        found = kept()
+        proposals_before = kept()
         say(lab, approve=True)
-        return found
+        return proposals_before
 
     lab.app.adapters.proposals.all = read_too_early  # type: ignore[method-assign]
     assert (DecisionKind.ABANDON, CommandReason.PROPOSAL_LAPSED) in disrupt_and_report(lab)
@@ -369,12 +369,12 @@ def approved(lab: Lab) -> Proposal:
     """A stored proposal with an approval."""
     proposals = lab.app.adapters.proposals
     proposals.answer(proposals.add(a_proposal()), verdict(approve=True))
-    (found,) = proposals.all()
-    return found
+    (proposal,) = proposals.all()
+    return proposal
 
 
 def told(report: RunReport) -> list[tuple[str, str, str, str]]:
-    return [(one.kind, one.subject, one.reason, one.message) for one in report.decisions]
+    return [(decision.kind, decision.subject, decision.reason, decision.message) for decision in report.decisions]
 
 
 COMMANDS = [("a", a_proposal(0).command), ("b", a_proposal(1).command)]
@@ -386,8 +386,8 @@ def test_without_a_rule_no_command_waits_and_no_proposal_is_read() -> None:
     lab.rows.proposals["x0"] = a_proposal()
     off = approvals(lab, None)
     assert off.open() == ()
-    found = off.by_approval(COMMANDS, [a_proposal()], Snapshot(now=NOW), RunReport())
-    assert (found.startable, found.unapproved) == (COMMANDS, [])
+    split = off.by_approval(COMMANDS, [a_proposal()], Snapshot(now=NOW), RunReport())
+    assert (split.startable, split.unapproved) == (COMMANDS, [])
 
 
 def test_ended_proposals_are_open_only_while_a_rejection_keeps_their_nodes() -> None:
@@ -398,17 +398,22 @@ def test_ended_proposals_are_open_only_while_a_rejection_keeps_their_nodes() -> 
         "x1": a_proposal(1, end=end),
         "x2": a_proposal(2, end=end, verdict=verdict(approve=False)),
     }
-    assert [found.id for found in approvals(lab, ApprovalRule()).open()] == ["x0", "x2"]
+    assert [proposal.id for proposal in approvals(lab, ApprovalRule()).open()] == ["x0", "x2"]
 
 
 def test_a_rejected_proposal_ends_with_who_rejected_it_and_stays_in_the_way() -> None:
     lab, report = Lab(), RunReport()
     proposals = [lab.app.adapters.proposals.add(a_proposal(n, verdict=verdict(approve=False))) for n in range(2)]
-    found = approvals(lab, ApprovalRule()).end_lapsed(proposals, Snapshot(now=NOW), report)
+    remaining = approvals(lab, ApprovalRule()).end_lapsed(proposals, Snapshot(now=NOW), report)
     message = f"rejected by {BY}"
-    assert [(one.id, one.end and one.end.message) for one in found.waiting] == [("x0", message), ("x1", message)]
+    assert [(proposal.id, proposal.end and proposal.end.message) for proposal in remaining.waiting] == [
+        ("x0", message),
+        ("x1", message),
+    ]
     assert told(report) == [("abandon", f"x{n}", CommandReason.REJECTED, message) for n in range(2)]
-    ended = [(one.decision, one.part, one.state, one.reason, one.message) for one in report.outcomes]
+    ended = [
+        (outcome.decision, outcome.part, outcome.state, outcome.reason, outcome.message) for outcome in report.outcomes
+    ]
     assert ended == [("7f3a", f"x{n}", "abandoned", CommandReason.REJECTED, message) for n in range(2)]
     assert report.counts[PROPOSALS_WAITING] == 0
 
@@ -416,10 +421,10 @@ def test_a_rejected_proposal_ends_with_who_rejected_it_and_stays_in_the_way() ->
 def test_proposals_whose_nodes_are_gone_lapse_each_with_its_reason() -> None:
     lab, report = Lab(), RunReport()
     proposals = [lab.app.adapters.proposals.add(a_proposal(n)) for n in range(2)]
-    found = approvals(lab, ApprovalRule()).end_lapsed(proposals, Snapshot(now=NOW), report)
-    assert (found.waiting, found.approved) == ((), ())
+    remaining = approvals(lab, ApprovalRule()).end_lapsed(proposals, Snapshot(now=NOW), report)
+    assert (remaining.waiting, remaining.approved) == ((), ())
     assert [(kind, subject) for kind, subject, _, _ in told(report)] == [("abandon", "x0"), ("abandon", "x1")]
-    assert all(found.end is not None for found in lab.rows.proposals.values())
+    assert all(proposal.end is not None for proposal in lab.rows.proposals.values())
 
 
 def test_a_command_that_is_begun_names_who_approved_it() -> None:
@@ -460,7 +465,7 @@ def test_a_topic_that_does_not_answer_is_told_and_delays_no_proposal() -> None:
     approvals(lab, ApprovalRule()).propose(unapproved, PLAN, report)
     assert report.counts["portErrors"] == 2
     assert [subject for kind, subject, _, _ in told(report) if kind == "skip"] == ["a", "b"]
-    assert [found.announced_at for found in lab.rows.proposals.values()] == [None, None]
+    assert [proposal.announced_at for proposal in lab.rows.proposals.values()] == [None, None]
 
 
 def test_without_a_topic_proposals_are_stored_all_the_same() -> None:
@@ -475,8 +480,8 @@ def test_room_for_proposals_counts_those_that_wait_and_not_those_that_ended() ->
     report = RunReport()
     ended = a_proposal(99, end=ProposalEnd(reason=CommandReason.REJECTED, message="", at=NOW))
     waiting = [a_proposal(number) for number in range(PROPOSALS_MAX - 1)]
-    found = approvals(Lab(), ApprovalRule()).by_approval(COMMANDS, [*waiting, ended], Snapshot(now=NOW), report)
-    assert (found.startable, [one.id for one in found.unapproved]) == ([], ["a"])
+    split = approvals(Lab(), ApprovalRule()).by_approval(COMMANDS, [*waiting, ended], Snapshot(now=NOW), report)
+    assert (split.startable, [command.id for command in split.unapproved]) == ([], ["a"])
     assert [(kind, subject) for kind, subject, _, _ in told(report)] == [("skip", "n1")]
 
 

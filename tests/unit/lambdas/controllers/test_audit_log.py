@@ -78,9 +78,9 @@ def test_a_moment_without_a_zone_is_none(written: Any, moment: datetime | None) 
     assert moment_of(written) == moment
 
 
-@pytest.mark.parametrize(("value", "found"), [({"a": 1}, {"a": 1}), ({}, {}), (None, {}), ("a", {}), (["a"], {})])
-def test_what_is_no_object_has_no_fields(value: Any, found: dict[str, Any]) -> None:
-    assert object_of(value) == found
+@pytest.mark.parametrize(("value", "fields"), [({"a": 1}, {"a": 1}), ({}, {}), (None, {}), ("a", {}), (["a"], {})])
+def test_what_is_no_object_has_no_fields(value: Any, fields: dict[str, Any]) -> None:
+    assert object_of(value) == fields
 
 
 UNSCHEDULABLE = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}
@@ -240,12 +240,12 @@ def test_pods_that_go_ask_for_a_look_at_nodes() -> None:
     target = {"resource": "pods", "namespace": "default", "name": "p"}
     gone = {"verb": "delete", "stage": "ResponseComplete", "objectRef": target, "user": {"username": "me"}}
     waits = {**a_deletion(), "objectRef": {"resource": "pods", "subresource": "status"}, "verb": "patch"}
-    for entry, asked in ((gone, 1), (waits, 0)):
+    for entry, looks_expected in ((gone, 1), (waits, 0)):
         looks = FakeQueue()
         AuditLog(queues(FakeQueue(), None, looks), pod_ends(), FakeClock(NOW)).run(
             a_delivery(json.dumps(entry)), RunReport()
         )
-        assert len(looks.sent) == asked
+        assert len(looks.sent) == looks_expected
 
 
 # Which ends of pods the audit log reports, and their cost.
@@ -280,8 +280,8 @@ DAEMON = {"metadata": {"ownerReferences": [{"kind": "DaemonSet"}]}, "spec": {"no
     ],
 )
 def test_the_end_of_a_pod_is_reported_with_its_node(entry: dict[str, Any], node: str) -> None:
-    found = pod_end(entry, NOW)
-    assert (found.node if found else "") == node
+    end = pod_end(entry, NOW)
+    assert (end.node if end else "") == node
 
 
 @pytest.mark.parametrize("field", ["objectRef", "responseStatus", "requestObject", "responseObject", "user", "verb"])
@@ -357,8 +357,8 @@ def test_what_can_be_no_name_becomes_no_message_and_no_row(name: Any) -> None:
 @pytest.mark.parametrize(("age", "counts"), [(SEEN_WITHIN, True), (SEEN_WITHIN + timedelta(seconds=1), False)])
 def test_a_pod_that_lived_long_enough_to_be_seen_need_not_be_recorded(age: timedelta, *, counts: bool) -> None:
     pod = {"metadata": {"creationTimestamp": (NOW - age).isoformat()}}
-    found = pod_end(an_entry("delete", part="", user=KUBELET, responseObject=pod), NOW)
-    assert (found is not None) == counts
+    end = pod_end(an_entry("delete", part="", user=KUBELET, responseObject=pod), NOW)
+    assert (end is not None) == counts
 
 
 # What a run counts is what operators graph and alarm on: a count of nothing is reported, too, or the graph has a gap.

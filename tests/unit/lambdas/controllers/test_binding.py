@@ -48,17 +48,17 @@ CHAIN = [DecidedBinding("claim", a_pod(f"p{number}"), "node") for number in rang
 
 @pytest.fixture
 def kubernetes() -> FakeKubernetes:
-    found = FakeKubernetes(FakeClock(NOW))
-    found.put(*(a_pending_pod(binding.pod.name) for binding in CHAIN))
-    return found
+    server = FakeKubernetes(FakeClock(NOW))
+    server.put(*(a_pending_pod(binding.pod.name) for binding in CHAIN))
+    return server
 
 
 def failing(kubernetes: FakeKubernetes, *errors: PortError | None) -> None:
     """Answer the first bindings with these; those after them succeed."""
-    left = list(errors)
+    remaining = list(errors)
 
     def answer(call: str) -> None:
-        error = left.pop(0) if call == CALL and left else None
+        error = remaining.pop(0) if call == CALL and remaining else None
         if error is not None:
             raise error
 
@@ -190,9 +190,9 @@ def test_each_pod_gets_an_event_with_its_node(lab: Lab) -> None:
 def test_a_claim_has_its_moments(lab: Lab) -> None:
     lab.tick(4, seconds=SETTLED)
     moments = lab.claim.moments
-    known = [moments.launched_at, moments.seen_at, moments.usable_at, moments.bound_at, moments.opened_at]
-    assert known == sorted(moment for moment in known if moment is not None)
-    assert len(set(known)) == 4  # seen and usable in one run
+    in_order = [moments.launched_at, moments.seen_at, moments.usable_at, moments.bound_at, moments.opened_at]
+    assert in_order == sorted(moment for moment in in_order if moment is not None)
+    assert len(set(in_order)) == 4  # seen and usable in one run
 
 
 def test_a_setting_turns_it_off() -> None:
@@ -252,11 +252,11 @@ def test_a_pod_with_a_volume_is_left_to_the_scheduler_and_nominated() -> None:
 
 def refuse(lab: Lab, error: Exception, times: int = 1000) -> None:
     """Answer this many bindings with the error."""
-    left = [error] * times
+    remaining = [error] * times
 
     def fail(call: str) -> None:
-        if call == "create pods/binding" and left:
-            raise left.pop()
+        if call == "create pods/binding" and remaining:
+            raise remaining.pop()
 
     lab.kubernetes.before_call = fail
 
@@ -396,7 +396,7 @@ def a_spread_pod(name: str, **spec: object) -> JsonObject:
 
 def join(lab: Lab, instance_id: str) -> None:
     """Let one kubelet join, with the zone that EKS gives its node."""
-    instance = next(found for found in lab.cloud.instances() if found.instance_id == instance_id)
+    instance = next(instance for instance in lab.cloud.instances() if instance.instance_id == instance_id)
     before = set(lab.kubernetes.names(resources.NODES))
     lab.boot()
     for name in set(lab.kubernetes.names(resources.NODES)) - before - {instance_id}:
@@ -509,8 +509,8 @@ def spread_over_two_messages() -> tuple[Lab, PodBinder]:
     lab.tick(seconds=0)
     lab.clock.advance(seconds=SETTLED)
     adapters = lab.app.adapters
-    given = (adapters.stores.claims, adapters.leases, lab.app.shared.observer)
-    return lab, PodBinder(lab.kubernetes, *given, lab.settings, lab.clock, in_turn)
+    shared = (adapters.stores.claims, adapters.leases, lab.app.shared.observer)
+    return lab, PodBinder(lab.kubernetes, *shared, lab.settings, lab.clock, in_turn)
 
 
 def test_a_turn_serves_the_nodes_of_other_messages_as_well() -> None:
@@ -570,8 +570,8 @@ def test_only_claims_that_wait_for_a_turn_are_left_to_the_scheduler(lab: Lab) ->
     adapters = lab.app.adapters
     before = lab.claim
     off = Lab(bind_pods=False).settings
-    given = (adapters.stores.claims, adapters.leases, lab.app.shared.observer)
-    binder = PodBinder(lab.kubernetes, *given, off, lab.clock, in_turn)
+    shared = (adapters.stores.claims, adapters.leases, lab.app.shared.observer)
+    binder = PodBinder(lab.kubernetes, *shared, off, lab.clock, in_turn)
     report = RunReport()
     assert binder.run([before.name, "gone"], report) == TurnResult(NEXT_TURN)
     assert before.phase is ClaimPhase.LAUNCHED
@@ -597,8 +597,8 @@ def settled_binder(lab: Lab) -> PodBinder:
     lab.tick(seconds=0)
     lab.clock.advance(seconds=SETTLED)
     adapters = lab.app.adapters
-    given = (adapters.stores.claims, adapters.leases, lab.app.shared.observer)
-    return PodBinder(lab.kubernetes, *given, lab.settings, lab.clock, in_turn)
+    shared = (adapters.stores.claims, adapters.leases, lab.app.shared.observer)
+    return PodBinder(lab.kubernetes, *shared, lab.settings, lab.clock, in_turn)
 
 
 def test_refused_pods_are_counted_and_left_with_their_reason(lab: Lab) -> None:
@@ -607,7 +607,7 @@ def test_refused_pods_are_counted_and_left_with_their_reason(lab: Lab) -> None:
     report = RunReport()
     settled_binder(lab).run([lab.claim.name], report)
     assert (report.counts["refusedBindings"], report.counts["boundPods"]) == (2, 0)
-    told = [(one.kind, one.subject, one.reason, one.message) for one in report.decisions]
+    told = [(decision.kind, decision.subject, decision.reason, decision.message) for decision in report.decisions]
     message = f"left to kube-scheduler, planned for {lab.claim.name}"
     assert told == [("skip", f"default/{pod}", BindingReason.BINDING_REFUSED, message) for pod in ("a", "b")]
 
@@ -618,7 +618,7 @@ def test_pods_that_wait_for_the_end_of_the_hold_are_told_so(lab: Lab) -> None:
     lab.clock.advance(seconds=HOLD_AT_MOST.total_seconds())
     report = RunReport()
     binder.run([lab.claim.name], report)
-    assert [(one.subject, one.reason) for one in report.decisions] == [
+    assert [(decision.subject, decision.reason) for decision in report.decisions] == [
         ("default/a", BindingReason.HELD_TOO_LONG),
         ("default/b", BindingReason.HELD_TOO_LONG),
     ]
@@ -706,16 +706,16 @@ def binding(pod: Pod, claim: str = "c") -> DecidedBinding:
 
 def end(
     *decided: DecidedBinding,
-    left: tuple[tuple[Pod, BindingReason], ...] = (),
+    unplaced: tuple[tuple[Pod, BindingReason], ...] = (),
     errors: dict[str, Any] | None = None,
     node: Any = NODE,
 ) -> TurnEnd:
     """The end of a turn in which these bindings were decided; each was written, unless it has an error here."""
     written = WrittenBindings()
-    for one in decided:
-        if (errors or {}).get(one.pod.key, None) != "not tried":
-            written.note(one, (errors or {}).get(one.pod.key))
-    turn = BindingTurn(bindings=decided, left={"c": left} if left else {})
+    for binding in decided:
+        if (errors or {}).get(binding.pod.key, None) != "not tried":
+            written.note(binding, (errors or {}).get(binding.pod.key))
+    turn = BindingTurn(bindings=decided, left={"c": unplaced} if unplaced else {})
     return turn_end(RECORD, node, turn, written, {A.key: A, B.key: B})
 
 
@@ -733,8 +733,8 @@ def test_all_pods_are_bound() -> None:
 )
 def test_a_pod_that_waits_for_others_has_a_further_turn(reason: BindingReason, waits: bool) -> None:
     other = (B, BindingReason.BINDING_REFUSED)
-    assert end(left=((A, reason),)) == TurnEnd(((A, reason),), may_go_on=waits)
-    assert end(left=((A, reason), other)) == TurnEnd(((A, reason), other), may_go_on=waits)
+    assert end(unplaced=((A, reason),)) == TurnEnd(((A, reason),), may_go_on=waits)
+    assert end(unplaced=((A, reason), other)) == TurnEnd(((A, reason), other), may_go_on=waits)
 
 
 def test_a_decided_binding_that_was_not_written_makes_another_turn_certain() -> None:
@@ -751,8 +751,8 @@ def test_a_binding_that_the_api_server_denies_is_left_to_the_scheduler() -> None
 
 
 def test_a_pod_that_somebody_else_has_bound_is_tried_again_until_it_is_seen() -> None:
-    found = end(binding(A), errors={A.key: ConflictError("kube:bind", "it has a node")})
-    assert found.is_again
+    turn_end = end(binding(A), errors={A.key: ConflictError("kube:bind", "it has a node")})
+    assert turn_end.is_again
 
 
 def test_the_bindings_of_other_claims_are_theirs() -> None:
@@ -762,10 +762,10 @@ def test_the_bindings_of_other_claims_are_theirs() -> None:
 def test_after_so_many_denials_nothing_more_of_the_claim_is_tried() -> None:
     pods = [a_pod(f"p{number}") for number in range(REFUSALS)]
     denied = {pod.key: DeniedError("kube:bind", "no") for pod in pods}
-    left = ((A, BindingReason.TOPOLOGY_SPREAD),)
-    found = end(*map(binding, pods), binding(B), left=left, errors={**denied, B.key: "not tried"})
+    unplaced = ((A, BindingReason.TOPOLOGY_SPREAD),)
+    turn_end = end(*map(binding, pods), binding(B), unplaced=unplaced, errors={**denied, B.key: "not tried"})
     refused = tuple((pod, BindingReason.BINDING_REFUSED) for pod in (*pods, B))
-    assert found == TurnEnd((*left, *refused))
+    assert turn_end == TurnEnd((*unplaced, *refused))
 
 
 def test_a_node_that_is_smaller_than_planned_gets_none_of_its_pods() -> None:

@@ -24,7 +24,9 @@ class Attempts:
         return self.boundary.attempt("c", work)
 
     def reported(self) -> list[tuple[str, str, str, str]]:
-        return [(one.kind, one.subject, one.reason, one.message) for one in self.report.decisions]
+        return [
+            (decision.kind, decision.subject, decision.reason, decision.message) for decision in self.report.decisions
+        ]
 
 
 def test_what_succeeds_is_not_reported() -> None:

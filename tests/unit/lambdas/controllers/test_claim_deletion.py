@@ -75,9 +75,9 @@ def test_an_end_has_its_reason_and_the_launch_of_the_claim() -> None:
 def test_hours_count_from_the_request_where_no_launch_is_known() -> None:
     """A row of an older release has no moment of its launch."""
     record = msgspec.structs.replace(a_claim(), moments=Moments())
-    (found,) = end_outcome(record, "Empty", NOW)
-    assert found.instance is not None
-    assert found.instance.launched_at == record.requested_at
+    (outcome,) = end_outcome(record, "Empty", NOW)
+    assert outcome.instance is not None
+    assert outcome.instance.launched_at == record.requested_at
 
 
 UNLAUNCHED = a_record(ClaimPhase.REQUESTED)
@@ -132,14 +132,16 @@ def world() -> World:
 
 def test_a_claim_that_must_go_is_stored_with_reason_and_end(world: World) -> None:
     ends_at = NOW + timedelta(minutes=2)
-    found = world.deletion.begin(world.put(a_record()), SPOT, "a notice", world.report, ends_at=ends_at)
-    assert found == world.claim
-    deletion = found.deletion
+    leaving = world.deletion.begin(world.put(a_record()), SPOT, "a notice", world.report, ends_at=ends_at)
+    assert leaving == world.claim
+    deletion = leaving.deletion
     assert deletion is not None
     assert (deletion.reason, deletion.message, deletion.asked_at, deletion.ends_at) == (SPOT, "a notice", NOW, ends_at)
-    assert found.is_disrupting
+    assert leaving.is_disrupting
     assert world.woken() == [SPOT]
-    assert [(one.kind, one.subject, one.reason) for one in world.report.decisions] == [("terminate", "c", SPOT)]
+    assert [(decision.kind, decision.subject, decision.reason) for decision in world.report.decisions] == [
+        ("terminate", "c", SPOT)
+    ]
 
 
 def test_a_claim_that_leaves_is_returned_as_it_is(world: World) -> None:
@@ -149,10 +151,10 @@ def test_a_claim_that_leaves_is_returned_as_it_is(world: World) -> None:
 
 
 def test_a_claim_that_left_by_our_choice_is_expedited(world: World) -> None:
-    found = world.deletion.begin(world.put(a_leaving(reason=EMPTY)), SPOT, "a notice", world.report)
-    assert found == world.claim
-    assert found.deletion is not None
-    assert found.deletion.reason == SPOT
+    leaving = world.deletion.begin(world.put(a_leaving(reason=EMPTY)), SPOT, "a notice", world.report)
+    assert leaving == world.claim
+    assert leaving.deletion is not None
+    assert leaving.deletion.reason == SPOT
     assert [decision.reason for decision in world.report.decisions] == [SPOT]
     assert (world.woken(), world.failures()) == ([], [])
 
@@ -225,10 +227,10 @@ class TestTheInstance:
         assert world.ends() == [(record.requested_at, NOW, SPOT)]
 
     def test_is_really_asked_to_end(self, world: World) -> None:
-        asked: list[str] = []
-        world.cloud.before_call = asked.append
+        calls: list[str] = []
+        world.cloud.before_call = calls.append
         world.deletion.terminate_instance(world.put(self.leaving()), world.report)
-        assert asked == ["terminate"]
+        assert calls == ["terminate"]
         (decision,) = world.report.decisions
         assert (decision.kind, decision.subject, decision.reason) == ("terminate", "i-1", SPOT)
 

@@ -45,7 +45,7 @@ def instance_names_lab() -> Lab:
 
 def named(lab: Lab) -> set[str]:
     """The claims whose instances carry their names."""
-    tags = {found.instance_id: found.tags for found in lab.cloud.instances()}
+    tags = {instance.instance_id: instance.tags for instance in lab.cloud.instances()}
     keys = ("Name", labels.NODECLAIM, labels.CLAIM)
     launched = [claim for claim in lab.claims if claim.machine is not None]
     return {claim.name for claim in launched if {tags[claim.instance_id].get(key) for key in keys} == {claim.name}}
@@ -157,7 +157,7 @@ def execute(lab: Lab) -> RunReport:
 
 def forgotten(report: RunReport) -> list[tuple[str, str]]:
     assert report.failed_messages == []
-    return [(one.reason, one.message) for one in report.decisions if one.kind == "forget"]
+    return [(decision.reason, decision.message) for decision in report.decisions if decision.kind == "forget"]
 
 
 @pytest.mark.parametrize("attempts", [0, 1])
@@ -239,9 +239,9 @@ class TestALimitOfItsNodePool:
         lab.kubernetes.put(a_capping({"nodes": 9, "cpu": "99", "dollars-per-hour": "9"}, pods), a_pending_pod("p"))
         lab = requested(lab)
         lab.kubernetes.put(a_capping(limits, pods))
-        found = forgotten(execute(lab))
+        reasons = forgotten(execute(lab))
         message = f"cap costs/all is over its limit of {over} without this claim's instance"
-        assert found == ([(ClaimReason.LIMIT_REACHED, message)] if over else [])
+        assert reasons == ([(ClaimReason.LIMIT_REACHED, message)] if over else [])
         assert len(lab.cloud.orders) == int(not over)
 
     def test_does_not_keep_it_from_an_instance_that_may_exist(self) -> None:
@@ -300,8 +300,8 @@ def test_a_claim_is_not_forgotten_while_another_run_asks_ec2_for_its_instance(ch
 def test_a_claim_is_forgotten_once_no_run_can_be_asking_for_it(change: Callable[[Lab], None]) -> None:
     lab = requested(awaits_pods=True)
     stored = lab.claim
-    asked = msgspec.structs.replace(stored.moments, asked_at=lab.clock.now())
-    lab.rows.claims[stored.name] = msgspec.structs.replace(stored, moments=asked)
+    moments = msgspec.structs.replace(stored.moments, asked_at=lab.clock.now())
+    lab.rows.claims[stored.name] = msgspec.structs.replace(stored, moments=moments)
     change(lab)
     assert forgotten(execute(lab)) == []
     lab.clock.advance(seconds=ASKED_FOR.total_seconds())
@@ -325,23 +325,23 @@ class TestAnInstanceOfALostLaunch:
 
     @pytest.fixture
     def lab(self) -> Lab:
-        found = Lab()
-        found.kubernetes.put(a_pending_pod("p"))
+        lab = Lab()
+        lab.kubernetes.put(a_pending_pod("p"))
 
         def lose(call: str) -> None:
             if call == "launch":
                 raise LostReplyError("ec2:CreateFleet", "timed out")
 
-        found.cloud.after_call = lose
-        found.provision()
-        assert found.claim.machine is None
-        found.work.take()
-        return found
+        lab.cloud.after_call = lose
+        lab.provision()
+        assert lab.claim.machine is None
+        lab.work.take()
+        return lab
 
     def test_is_adopted(self, lab: Lab) -> None:
         report = execute(lab)
         (instance,) = lab.cloud.instances()
-        (adopted,) = (one for one in report.decisions if one.kind == "adopt")
+        (adopted,) = (decision for decision in report.decisions if decision.kind == "adopt")
         assert (adopted.subject, adopted.reason) == (lab.claim.name, ClaimReason.FOUND_BY_TAG)
         assert adopted.message == f"instance {instance.instance_id}"
         assert (lab.claim.instance_id, len(lab.cloud.orders)) == (instance.instance_id, 1)
@@ -389,7 +389,7 @@ class TestAnInstanceOfAThrottledLaunch:
         else:
             lab.cloud.before_call = throttle
         lab.provision()
-        assert [(one.machine, one.attempts, one.shares) for one in lab.claims] == [(None, 0, pods)] * pods
+        assert [(claim.machine, claim.attempts, claim.shares) for claim in lab.claims] == [(None, 0, pods)] * pods
         assert len(lab.cloud.instances()) == pods * after
         return lab
 

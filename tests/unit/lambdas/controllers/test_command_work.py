@@ -147,8 +147,10 @@ def test_all_due_commands_share_one_snapshot() -> None:
     lab.kubernetes.before_call = looks.append
     lab.execute(first)
     assert looks.count("list nodes") == 1
-    assert [found.phase for found in lab.rows.commands.values()] == [CommandPhase.STARTING] * 3, "the first is through"
-    assert {found.phase_since for found in lab.rows.commands.values()} == {lab.clock.now()}
+    assert [command.phase for command in lab.rows.commands.values()] == [CommandPhase.STARTING] * 3, (
+        "the first is through"
+    )
+    assert {command.phase_since for command in lab.rows.commands.values()} == {lab.clock.now()}
     assert lab.rows.usage["default"].disrupting == 4
 
 
@@ -231,8 +233,8 @@ def test_a_command_starts_without_a_node_that_may_no_longer_go() -> None:
     report = lab.execute(message)
     assert tainted(lab) == [first.node_name]
     assert lab.rows.usage["default"].disrupting == 1
-    left_out = [found for found in report.decisions if found.reason == CommandReason.LEFT_OUT]
-    assert [found.subject for found in left_out] == [second.node_name]
+    left_out = [decision for decision in report.decisions if decision.reason == CommandReason.LEFT_OUT]
+    assert [error.subject for error in left_out] == [second.node_name]
     assert left_out[0].message == f"pod default/{kept} has {labels.DO_NOT_DISRUPT}"
 
 
@@ -355,7 +357,7 @@ def test_a_command_that_another_run_has_changed_is_left_to_it(*, is_valid: bool)
     lab.run_requests.take()
     report = changed_by_another_run(lab)
     (command,) = lab.rows.commands.values()
-    assert [(one.kind, one.subject, one.reason) for one in report.decisions] == [
+    assert [(decision.kind, decision.subject, decision.reason) for decision in report.decisions] == [
         ("skip", command.id, FailureReason.CONFLICT)
     ]
     assert (lab.claim.is_disrupting, report.outcomes, lab.run_requests.take()) == (False, [], [])
@@ -381,7 +383,7 @@ def test_places_of_a_command_that_needs_several_transactions_are_given_back_if_a
     (decision,) = report.decisions
     assert (decision.kind, decision.reason) == ("abandon", CommandReason.BUDGET_SPENT)
     assert decision.message == "NodePools default let no more nodes go for Empty"
-    assert [(one.part, one.state, one.message) for one in report.outcomes] == [
+    assert [(outcome.part, outcome.state, outcome.message) for outcome in report.outcomes] == [
         (command.id, OutcomeState.ABANDONED, decision.message)
     ]
     assert lab.run_requests.take() == [{"wakeUp": "command dropped"}]
@@ -433,7 +435,7 @@ def test_the_time_limit_counts_the_nodes_of_all_started_commands(
 
 def conditions(lab: Lab) -> dict[str, str]:
     status = lab.kubernetes.raw(resources.NODE_POOLS, "default").get("status") or {}
-    return {found["type"]: found["status"] for found in status.get("conditions", ())}
+    return {condition["type"]: condition["status"] for condition in status.get("conditions", ())}
 
 
 def test_an_image_that_never_joins_terminates_instances_ever_more_slowly() -> None:
@@ -500,17 +502,17 @@ class TestUnderABrake:
         lab.brakes.hold(brake, lab.clock.now())
         until = lab.clock.now() + timedelta(minutes=1)
         report = lab.execute({"command": "x", "until": until.isoformat()})
-        return [(one.kind, one.reason) for one in report.decisions if one.subject == "x"]
+        return [(decision.kind, decision.reason) for decision in report.decisions if decision.subject == "x"]
 
     def test_a_command_is_given_up(self, lab: Lab) -> None:
-        found = self.check(lab, Brake(BrakeKind.PAUSE, "paused by a test"))
-        assert found == [("abandon", BrakeKind.PAUSE)]
+        decisions = self.check(lab, Brake(BrakeKind.PAUSE, "paused by a test"))
+        assert decisions == [("abandon", BrakeKind.PAUSE)]
         assert (lab.rows.commands, lab.claim.deletion) == ({}, None)
 
     def test_that_cannot_be_read_a_command_waits(self, lab: Lab) -> None:
         """A moment later it may be known that nothing stops it."""
-        found = self.check(lab, Brake(BrakeKind.UNREADABLE, "no answer"))
-        assert found == [("skip", BrakeKind.UNREADABLE)]
+        decisions = self.check(lab, Brake(BrakeKind.UNREADABLE, "no answer"))
+        assert decisions == [("skip", BrakeKind.UNREADABLE)]
         assert (list(lab.rows.commands), [delay for _, delay in lab.work.sent]) == (["x"], [HELD_BACK])
 
     def test_that_cannot_be_read_a_command_that_is_late_ends_all_the_same(self, lab: Lab) -> None:
@@ -529,7 +531,7 @@ def test_the_nodes_of_a_command_go_once_nothing_is_awaited(lab: Lab) -> None:
     assert deletion is not None
     assert (deletion.reason, deletion.message) == ("Drifted", "command x, drift")
     assert lab.rows.commands == {}
-    assert [(one.decision, one.part, one.state, one.reason) for one in report.outcomes] == [
+    assert [(outcome.decision, outcome.part, outcome.state, outcome.reason) for outcome in report.outcomes] == [
         ("d-1", "x", OutcomeState.DONE, "Drifted")
     ]
     assert lab.work.take() == [work_on_claim(lab.claim.name, lab.clock.now())]
@@ -608,7 +610,7 @@ def is_whole(lab: Lab) -> None:
     (usage,) = lab.rows.usage.values()
     assert (usage.reserved, usage.disrupting) == (lab.claim.reserved, 0)
     assert lab.claim.reserved
-    assert [found.instance_id for found in lab.cloud.instances()] == [lab.claim.instance_id]
+    assert [instance.instance_id for instance in lab.cloud.instances()] == [lab.claim.instance_id]
 
 
 def test_replacements_of_a_dropped_command_go_too() -> None:
@@ -651,8 +653,8 @@ def test_a_replacement_whose_row_is_older_than_its_node_outlives_its_command_too
     (command,) = lab.rows.commands.values()
     row = lab.rows.claims[command.replacements[0]]
     lab.boot()
-    for known in (labels.REGISTERED, labels.INITIALIZED):
-        lab.kubernetes.amend(resources.NODES, row.instance_id, {"metadata": {"labels": {known: "true"}}})
+    for mark in (labels.REGISTERED, labels.INITIALIZED):
+        lab.kubernetes.amend(resources.NODES, row.instance_id, {"metadata": {"labels": {mark: "true"}}})
     lab.kubernetes.amend(resources.NODES, row.instance_id, {"metadata": {"labels": row.labels}})
     moved = {"spec": {"nodeName": row.instance_id}, "status": {"phase": "Running", "conditions": []}}
     lab.kubernetes.amend(resources.PODS, "p", moved, namespace="default")
@@ -695,7 +697,7 @@ def test_a_command_that_never_started_leaves_the_taint_of_another_hand() -> None
     lab.kubernetes.amend(resources.NODES, node, {"spec": {"taints": [taint]}})
     report = lab.execute({"command": "late", "dueAt": lab.clock.now().isoformat()})
     assert [(decision.kind, decision.reason) for decision in report.decisions] == [("abandon", "Stale")]
-    assert [found["key"] for found in lab.kubernetes.raw(resources.NODES, node)["spec"]["taints"]] == [DISRUPTED.key]
+    assert [taint["key"] for taint in lab.kubernetes.raw(resources.NODES, node)["spec"]["taints"]] == [DISRUPTED.key]
 
 
 def test_a_node_that_a_webhook_keeps_closed_keeps_no_other_of_its_command_closed() -> None:
@@ -735,9 +737,9 @@ def test_a_replacement_that_does_not_join_in_time_counts_against_its_node_pool(*
     (name,) = command.replacements
     claims = lab.app.adapters.stores.claims
     if boots:
-        found = claims.get(name)
-        assert found is not None
-        claims.change(found, msgspec.structs.replace(found, phase=ClaimPhase.INITIALIZED))
+        replacement = claims.get(name)
+        assert replacement is not None
+        claims.change(replacement, msgspec.structs.replace(replacement, phase=ClaimPhase.INITIALIZED))
         lab.rows.commands[command.id] = msgspec.structs.replace(command, replacements=(name, "gone"))
     lab.clock.advance(minutes=11)
     lab.execute({"command": command.id})
@@ -769,9 +771,9 @@ def test_a_command_that_is_given_up_is_reported_with_its_reason() -> None:
     (command,) = lab.rows.commands.values()
     lab.rows.commands[command.id] = msgspec.structs.replace(command, decision="d-1")
     report = give_up(lab)
-    (decision,) = (one for one in report.decisions if one.kind == "abandon")
+    (decision,) = (decision for decision in report.decisions if decision.kind == "abandon")
     assert (decision.subject, decision.reason) == (command.id, CommandReason.TIMEOUT)
-    (outcome,) = (one for one in report.outcomes if one.part == command.id)
+    (outcome,) = (outcome for outcome in report.outcomes if outcome.part == command.id)
     assert (outcome.decision, outcome.state, outcome.at) == ("d-1", OutcomeState.ABANDONED, lab.clock.now())
     assert (outcome.reason, outcome.message) == (CommandReason.TIMEOUT, decision.message)
     assert lab.run_requests.take() == [{"wakeUp": "command abandoned"}]
@@ -781,7 +783,7 @@ def test_what_it_launched_is_ended_with_the_reason_of_the_command() -> None:
     lab = started()
     (command,) = lab.rows.commands.values()
     report = give_up(lab)
-    (ended,) = (one for one in report.decisions if one.kind == "terminate")
+    (ended,) = (decision for decision in report.decisions if decision.kind == "terminate")
     assert ended.message == f"command {command.id} was abandoned: replacements were not ready within 0:10:00"
 
 
@@ -818,8 +820,8 @@ def test_a_replacement_stays_for_pods_that_need_a_node_and_for_no_others(pod: Js
     (name,) = command.replacements
     row = lab.rows.claims[name]
     lab.rows.claims[name] = msgspec.structs.replace(row, node_name=row.instance_id)
-    own = a_pending_pod("on-it", nodeName=row.instance_id, metadata=pod.get("metadata", {}))
-    lab.kubernetes.put({**own, "status": pod.get("status", {"phase": "Running"})})
+    bound_pod = a_pending_pod("on-it", nodeName=row.instance_id, metadata=pod.get("metadata", {}))
+    lab.kubernetes.put({**bound_pod, "status": pod.get("status", {"phase": "Running"})})
     give_up(lab)
     assert (lab.rows.claims[name].deletion is None) is stays
 
@@ -874,7 +876,7 @@ def come(lab: Lab, namespace: str, node: str, **metadata: Any) -> None:
 def validate(lab: Lab) -> str:
     """Validate the only command; return why it was dropped, empty if it has started."""
     lab.clock.advance(seconds=16)
-    dropped = [found.message for found in lab.execute(*lab.work.take()).decisions if found.kind == "abandon"]
+    dropped = [decision.message for decision in lab.execute(*lab.work.take()).decisions if decision.kind == "abandon"]
     return dropped[0] if dropped else ""
 
 
@@ -949,8 +951,8 @@ def test_a_newcomer_on_a_node_that_stays_does_not_keep_the_others() -> None:
     lab.app.adapters.stores.commands.add(msgspec.structs.replace(record, namespaces=("default",)))
     come(lab, "payments", staying.node_name, annotations={labels.DO_NOT_DISRUPT: "true"})
     report = lab.execute({"command": "x"})
-    assert [found.subject for found in report.decisions if found.reason == CommandReason.LEFT_OUT] == [
+    assert [decision.subject for decision in report.decisions if decision.reason == CommandReason.LEFT_OUT] == [
         staying.node_name
     ]
-    assert [found.message for found in report.decisions if found.kind == "abandon"] == []
+    assert [decision.message for decision in report.decisions if decision.kind == "abandon"] == []
     assert tainted(lab) == [going.node_name]

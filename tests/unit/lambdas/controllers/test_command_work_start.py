@@ -57,7 +57,7 @@ def start(lab: Lab, record: CommandRecord) -> RunReport:
 
 
 def decided(report: RunReport) -> list[tuple[str, str, str, str]]:
-    return [(one.kind, one.subject, one.reason, one.message) for one in report.decisions]
+    return [(decision.kind, decision.subject, decision.reason, decision.message) for decision in report.decisions]
 
 
 def test_its_nodes_are_closed_and_say_why() -> None:
@@ -154,7 +154,7 @@ def test_replacements_beyond_a_limit_are_not_stored_and_the_command_ends() -> No
     lab, record = validated()
     lab.kubernetes.put(a_node_pool(limits={"nodes": "0"}, template={"expireAfter": "1000h"}))
     report = start(lab, record)
-    assert next(one[:3] for one in decided(report)) == ("skip", record.id, CommandReason.LIMIT_REACHED)
+    assert next(decision[:3] for decision in decided(report)) == ("skip", record.id, CommandReason.LIMIT_REACHED)
     lab.tick(2)
     assert (lab.rows.commands, tainted(lab), len(lab.claims)) == ({}, [], 1)
     assert lab.claim.reserved == lab.rows.usage["default"].reserved != {}

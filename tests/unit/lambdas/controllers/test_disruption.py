@@ -71,7 +71,7 @@ def admitted(
     view = ClusterState(
         snapshot=a_snapshot(),
         claims={},
-        commands=tuple(a_command(command=one) for one in under_way),
+        commands=tuple(a_command(command=command) for command in under_way),
         node_pools={},
         node_classes={},
     )
@@ -80,38 +80,38 @@ def admitted(
 
 
 def test_commands_that_nothing_stops_are_admitted_in_order() -> None:
-    found, report = admitted(B, A)
-    assert found == [B, A]
+    commands, report = admitted(B, A)
+    assert commands == [B, A]
     assert report.decisions == []
 
 
 def test_a_brake_of_a_pool_stops_commands_about_its_nodes() -> None:
-    found, report = admitted(A, B, brakes=(Brake(BrakeKind.PAUSE, "paused", node_pool="one"),))
-    assert found == [B]
+    commands, report = admitted(A, B, brakes=(Brake(BrakeKind.PAUSE, "paused", node_pool="one"),))
+    assert commands == [B]
     (decision,) = report.decisions
     assert (decision.kind, decision.subject, decision.reason) == ("skip", "n-a, m", BrakeKind.PAUSE)
 
 
 def test_a_brake_stops_a_command_of_which_one_claim_is_in_its_pool() -> None:
     both = Command(reason="Underutilized", method="multi", nodes=("x", "y"), claims=("b", "a"))
-    found, _ = admitted(both, brakes=(Brake(BrakeKind.PAUSE, "paused", node_pool="one"),))
-    assert found == []
+    commands, _ = admitted(both, brakes=(Brake(BrakeKind.PAUSE, "paused", node_pool="one"),))
+    assert commands == []
 
 
 def test_a_half_open_breaker_stops_repair_and_admits_one_other_command_at_a_time() -> None:
     probe = Brake(BrakeKind.POOL_PROBE, "half open", node_pool="one")
-    found, _ = admitted(command("a", "Unhealthy"), A, command("c"), B, brakes=(probe,))
-    assert found == [A, B]
-    found, _ = admitted(A, B, brakes=(probe,), under_way=(command("c"),))
-    assert found == [B]
+    commands, _ = admitted(command("a", "Unhealthy"), A, command("c"), B, brakes=(probe,))
+    assert commands == [A, B]
+    commands, _ = admitted(A, B, brakes=(probe,), under_way=(command("c"),))
+    assert commands == [B]
 
 
 def test_a_command_that_failed_its_validation_waits() -> None:
     rows = Rows()
     moves = rows.stores().moves
     moves.write(moves.read(NOW).after_failure(A, NOW), NOW)
-    found, report = admitted(A, B, rows=rows)
-    assert found == [B]
+    commands, report = admitted(A, B, rows=rows)
+    assert commands == [B]
     (decision,) = report.decisions
     assert (decision.subject, decision.reason) == ("n-a, m", "FailedBefore")
     assert admitted(A, rows=rows, later=FIRST_PAUSE)[0] == [A]
@@ -144,8 +144,8 @@ class World:
         """Write a decision with these commands to the ledger; return the ids of those that may be stored."""
         split = CommandsByApproval([(command.reason, command) for command in commands], [])
         plan = DisruptionPlan(now=NOW, commands=commands)
-        found = self.writer.write_decision(a_snapshot(), plan, split, (), self.report)
-        return [name for name, _ in found.startable]
+        written = self.writer.write_decision(a_snapshot(), plan, split, (), self.report)
+        return [name for name, _ in written.startable]
 
     def refuse(self, error: PortError) -> None:
         def fail(call: str) -> None:
@@ -183,9 +183,9 @@ def test_each_node_is_reported_with_what_its_command_saves(world: World) -> None
     message = (
         "emptiness, saves 0.1200 USD/h with 0 replacements and 0 moved pods, paid for in 0 minutes, validated first"
     )
-    assert [(one.kind, one.subject, one.reason, one.message) for one in world.report.decisions] == [
-        ("disrupt", node, "Empty", message) for node in ("n", "m")
-    ]
+    assert [
+        (decision.kind, decision.subject, decision.reason, decision.message) for decision in world.report.decisions
+    ] == [("disrupt", node, "Empty", message) for node in ("n", "m")]
 
 
 def test_a_command_that_an_earlier_attempt_stored_is_checked_too(world: World) -> None:
@@ -199,7 +199,7 @@ def test_a_command_that_an_earlier_attempt_stored_is_checked_too(world: World) -
 def test_a_command_that_is_too_large_is_reported_and_not_checked(world: World) -> None:
     world.refuse(TooLargeError("dynamodb:PutItem", "Item size has exceeded the maximum allowed size"))
     world.writer.write("x", EMPTY, world.report)
-    assert [(one.kind, one.subject, one.reason) for one in world.report.decisions] == [
+    assert [(decision.kind, decision.subject, decision.reason) for decision in world.report.decisions] == [
         ("skip", "x", CommandReason.COMMAND_REFUSED)
     ]
     assert (world.report.counts, world.work.sent) == ({"refusedCommands": 1}, [])
@@ -284,8 +284,8 @@ def decision_pass_idle(**settings: Any) -> Lab:
 def passed(lab: Lab, *brakes: Brake, is_window: bool = False, is_woken: bool = False) -> RunReport:
     """One pass, whatever earlier runs have found."""
     report, deadline = RunReport(), lab.clock.now() + timedelta(minutes=5)
-    given = PassInputs(lab.claims, EngagedBrakes(brakes), (), b"state", deadline, is_window, is_woken)
-    lab.app.disruption.decision_pass.run(given, report)
+    inputs = PassInputs(lab.claims, EngagedBrakes(brakes), (), b"state", deadline, is_window, is_woken)
+    lab.app.disruption.decision_pass.run(inputs, report)
     return report
 
 
@@ -315,7 +315,7 @@ def test_commands_are_stored_though_nobody_can_be_told() -> None:
     lab.command_topic.broken = TransientError("sns:Publish", "503")
     report = passed(lab)
     assert (len(lab.rows.commands), report.counts["portErrors"]) == (1, 1)
-    assert ("skip", "announcement") in [(one.kind, one.subject) for one in report.decisions]
+    assert ("skip", "announcement") in [(decision.kind, decision.subject) for decision in report.decisions]
 
 
 def test_no_message_has_what_pods_keep_secret() -> None:
@@ -343,7 +343,7 @@ def test_a_brake_of_one_node_pool_keeps_its_nodes_and_is_told() -> None:
     lab = emptied()
     report = passed(lab, Brake(BrakeKind.POOL_BREAKER, "no new node joins", node_pool="default"))
     assert (lab.rows.commands, report.counts["commands"], report.counts["blockedPaused"]) == ({}, 0, 1)
-    told = [(one.kind, one.subject, one.reason, one.message) for one in report.decisions]
+    told = [(decision.kind, decision.subject, decision.reason, decision.message) for decision in report.decisions]
     assert told == [("skip", "default", BrakeKind.POOL_BREAKER, "no new node joins")]
     other = Brake(BrakeKind.POOL_BREAKER, "no new node joins", node_pool="other")
     observed = Brake(BrakeKind.OBSERVED, "observed", node_pool="default")
@@ -366,7 +366,7 @@ def test_a_node_pool_that_has_shrunk_keeps_its_nodes_and_is_told() -> None:
     report = passed(lab)
     assert (lab.rows.commands, report.counts["blockedNodePoolShrinking"]) == ({}, 1)
     assert report.counts[stopped_by(BrakeKind.SHRINKING)] == 1
-    (told,) = (one for one in report.decisions if one.reason == BrakeKind.SHRINKING)
+    (told,) = (decision for decision in report.decisions if decision.reason == BrakeKind.SHRINKING)
     assert (told.kind, told.subject) == ("skip", "default")
     assert "may lose 50 % of its vCPUs in an hour" in told.message
     lab.clock.advance(minutes=61)
@@ -482,7 +482,7 @@ def test_a_brake_of_all_node_pools_ends_the_run_before_it_looks() -> None:
     calls = listed(lab)
     report = lab.disrupt()
     assert (calls, lab.rows.commands) == ([], {})
-    assert [(one.kind, one.subject, one.reason) for one in report.decisions] == [
+    assert [(decision.kind, decision.subject, decision.reason) for decision in report.decisions] == [
         ("skip", "disruption", BrakeKind.PAUSE)
     ]
 
@@ -666,7 +666,7 @@ def test_what_a_shadow_says_names_its_entry(observed_commands_lab: Lab) -> None:
         report, deadline=observed_commands_lab.clock.now() + timedelta(minutes=1)
     )
     (entry,) = recorded(observed_commands_lab)
-    (decision,) = (one for one in report.decisions if one.kind == DecisionKind.OBSERVE)
+    (decision,) = (decision for decision in report.decisions if decision.kind == DecisionKind.OBSERVE)
     assert decision.decision_id == entry.id
     assert decision.message.endswith(f"({entry.id})")
 

@@ -14,6 +14,7 @@ from adapters.observation.observer import ClusterState
 from adapters.ports import ConflictError, DeniedError, NotFoundError, PortError
 from adapters.run_report import RunReport
 from core import labels
+from core.calendars import WARM_NAMESPACE
 from core.disruption import disrupt
 from core.disruption.command import carried_out
 from core.disruption.deletion_costs import LEAVES_FIRST
@@ -22,9 +23,11 @@ from core.lifecycle import steps
 from core.lifecycle.records import CommandPhase
 from core.lifecycle.steps import CommandFacts
 from core.manifests.wire import resources
-from core.model.plan import Command, DisruptionPlan, PlannedClaim, StoredNewNode, StoredTarget
+from core.model.node_pool import Calendar, CalendarRule, CalendarSettings, WarmRoom
+from core.model.plan import Command, DisruptionPlan, Hold, PlannedClaim, StoredNewNode, StoredTarget
 from core.model.snapshot import Snapshot
 from core.reasons.code import TerminationReason
+from core.reasons.nodes import NodeReason
 from core.reasons.runs import CommandReason
 from installation.metric_names import ROLLOUTS_STOPPED
 from lambdas.controllers.disruption_state import (
@@ -40,6 +43,7 @@ from lambdas.controllers.disruption_state import (
     with_rollouts,
     write_pod_events,
 )
+from lambdas.controllers.events import ObjectWarnings
 from lambdas.controllers.run_requests import GATHERED, SPACING
 from tests.builders import CLASS_REF, NOW, a_node_of, a_snapshot, a_stored_target
 from tests.fakes.lab import Lab, a_pending_pod
@@ -47,13 +51,14 @@ from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock, FakeKubernetes, FakeQueue
 from tests.unit.disruption.nodes_for_tests import SMALL, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import half_full
-from tests.unit.lifecycle.records_for_tests import a_command, a_leaving, a_record
+from tests.unit.lifecycle.records_for_tests import a_command, a_leaving, a_plan, a_record
 
 # Pods of nodes that go next are marked in the cluster, as far as it takes the marks.
 
 
 PODS = tuple(f"p{number}" for number in range(5))
 TARGET = a_stored_target("a")
+SILENT = ObjectWarnings(FakeKubernetes(FakeClock(NOW)), FakeClock(NOW))
 
 
 def steered(server: FakeKubernetes, *, is_on: bool = True, target: StoredTarget | None = TARGET) -> dict[str, int]:
@@ -65,25 +70,25 @@ def steered(server: FakeKubernetes, *, is_on: bool = True, target: StoredTarget 
 
 
 def costs(server: FakeKubernetes) -> list[str]:
-    found = (
+    annotated = (
         server.raw(resources.PODS, name, "default")["metadata"].get("annotations", {})
         for name in server.names(resources.PODS)
     )
-    return [annotations.get(labels.POD_DELETION_COST, "") for annotations in found]
+    return [annotations.get(labels.POD_DELETION_COST, "") for annotations in annotated]
 
 
 @pytest.fixture
 def server() -> FakeKubernetes:
-    found = FakeKubernetes(FakeClock(NOW))
-    found.put(*(a_pending_pod(name) for name in (*PODS, "stays")))
-    return found
+    server = FakeKubernetes(FakeClock(NOW))
+    server.put(*(a_pending_pod(name) for name in (*PODS, "stays")))
+    return server
 
 
 def failing(server: FakeKubernetes, errors: list[PortError | None]) -> None:
-    left = iter(errors)
+    remaining = iter(errors)
 
     def fail(call: str) -> None:
-        error = next(left, None) if call.startswith("patch") else None
+        error = next(remaining, None) if call.startswith("patch") else None
         if error is not None:
             raise error
 
@@ -151,11 +156,11 @@ def view_of(snapshot: Snapshot) -> ClusterState:
 
 
 def after(
-    reason: CommandReason, *, command_reason: str = TerminationReason.DRIFTED, known: Rollout = GOING
+    reason: CommandReason, *, command_reason: str = TerminationReason.DRIFTED, rollout: Rollout = GOING
 ) -> Rollout | None:
     """The stored rollout of the pool after a command was given up for the reason."""
     rows = Rows()
-    rows.moves = MoveHistory(rollouts={known.node_pool: known})
+    rows.moves = MoveHistory(rollouts={rollout.node_pool: rollout})
     command = Command(reason=command_reason, method="drift", nodes=("n", "gone"), claims=("c", "gone"))
     facts = CommandFacts(claims={"c": a_record()})
     step = steps.Abandon(reason, "no replacement came")
@@ -165,10 +170,10 @@ def after(
 
 @pytest.mark.parametrize("reason", [CommandReason.TIMEOUT, CommandReason.REPLACEMENT_LOST])
 def test_replacements_that_do_not_come_stop_the_rollout(reason: CommandReason) -> None:
-    found = after(reason)
-    assert found is not None
-    assert (found.failures, found.is_stopped(NOW)) == (1, True)
-    assert found.message == "command x: no replacement came"
+    rollout = after(reason)
+    assert rollout is not None
+    assert (rollout.failures, rollout.is_stopped(NOW)) == (1, True)
+    assert rollout.message == "command x: no replacement came"
 
 
 def test_other_commands_and_other_ends_do_not() -> None:
@@ -178,7 +183,7 @@ def test_other_commands_and_other_ends_do_not() -> None:
 
 def test_a_pool_without_a_rollout_gets_none() -> None:
     other = Rollout(node_pool="other", target="t", started_at=NOW)
-    assert after(CommandReason.TIMEOUT, known=other) is None
+    assert after(CommandReason.TIMEOUT, rollout=other) is None
 
 
 def test_a_new_rollout_is_stored_once_and_lets_one_node_go() -> None:
@@ -187,15 +192,15 @@ def test_a_new_rollout_is_stored_once_and_lets_one_node_go() -> None:
     rows.before_call = lambda call: writes.append(call) if call == "write" else None
     pair = drifted(a_node_of(SMALL))
     view = view_of(world(pair, pods=(pod_on("node-1"),)))
-    found = with_rollouts(rows.stores().moves, view, report)
-    gate = found.snapshot.rollouts["default"]
+    observed = with_rollouts(rows.stores().moves, view, SILENT, report)
+    gate = observed.snapshot.rollouts["default"]
     assert (gate.allowed, gate.is_settling) == (0, True), "it may be taken back"
     assert rows.moves.rollouts["default"].started_at == NOW
     assert [told.reason for told in report.decisions] == ["RolloutSettling"]
     report = RunReport()
     later = msgspec.structs.replace(view.snapshot, now=NOW + CHANGE_SETTLES_AFTER)
-    found = with_rollouts(rows.stores().moves, msgspec.structs.replace(view, snapshot=later), report)
-    gate = found.snapshot.rollouts["default"]
+    observed = with_rollouts(rows.stores().moves, msgspec.structs.replace(view, snapshot=later), SILENT, report)
+    gate = observed.snapshot.rollouts["default"]
     assert (gate.allowed, gate.is_stopped, gate.is_settling) == (1, False, False)
     assert writes == ["write"]
     assert (report.counts, report.decisions) == ({}, [])
@@ -204,20 +209,74 @@ def test_a_new_rollout_is_stored_once_and_lets_one_node_go() -> None:
 def test_a_stopped_rollout_is_reported() -> None:
     rows, report = Rows(), RunReport()
     view = view_of(world(drifted(a_node_of(SMALL)), pods=(pod_on("node-1"),)))
-    with_rollouts(rows.stores().moves, view, RunReport())
+    with_rollouts(rows.stores().moves, view, SILENT, RunReport())
     failed = rows.moves.rollouts["default"].after_failure("command x: late", NOW)
     rows.moves = MoveHistory(rollouts={"default": failed})
-    found = with_rollouts(rows.stores().moves, view, report)
-    assert found.snapshot.rollouts["default"].is_stopped
+    observed = with_rollouts(rows.stores().moves, view, SILENT, report)
+    assert observed.snapshot.rollouts["default"].is_stopped
     assert report.counts == {ROLLOUTS_STOPPED: 1}
     (decision,) = report.decisions
     assert (decision.kind, decision.subject, decision.reason) == ("skip", "default", "RolloutStopped")
-    assert decision.message == found.snapshot.rollouts["default"].message
+    assert decision.message == observed.snapshot.rollouts["default"].message
 
 
 def test_without_drift_the_view_is_the_same_object() -> None:
     view = view_of(world(a_node_of(SMALL)))
-    assert with_rollouts(Rows().stores().moves, view, RunReport()) is view
+    assert with_rollouts(Rows().stores().moves, view, SILENT, RunReport()) is view
+
+
+# Nodes that were bought for room, while what asks for it comes and goes.
+
+
+ROOM = Calendar(
+    name="office",
+    rules=(CalendarRule(name="warm", time_zone="UTC", settings=CalendarSettings(warm=WarmRoom(pods=2))),),
+)
+BOUGHT = (f"{WARM_NAMESPACE}/capacity-buffer-default-1", f"{WARM_NAMESPACE}/capacity-buffer-default-2")
+
+
+def held(rows: Rows, *calendars: Calendar, minutes: float, pods: tuple[str, ...] = BOUGHT) -> Hold | None:
+    """Look at a node that was bought for these virtual pods so many minutes ago, under these Calendars; its hold."""
+    snapshot = world(a_node_of(SMALL))
+    (claim,), later = snapshot.node_claims, NOW + timedelta(minutes=minutes)
+    record = a_record(plan=a_plan(buffer_pods=pods))
+    snapshot = msgspec.structs.replace(
+        snapshot, now=later, calendars=calendars, node_claims=(msgspec.structs.replace(claim, name=record.name),)
+    )
+    view = msgspec.structs.replace(view_of(snapshot), claims={record.name: record})
+    seen = with_rollouts(rows.stores().moves, view, SILENT, RunReport())
+    return seen.snapshot.node_claims[0].hold
+
+
+def test_nodes_of_room_that_comes_and_goes_stay_longer_with_each_turn() -> None:
+    rows = Rows()
+    assert held(rows, ROOM, minutes=0) is None, "what is wanted needs no hold"
+    first = held(rows, minutes=2)
+    assert first is not None
+    assert (first.until, first.reason) == (NOW + timedelta(minutes=6), NodeReason.ROLLOUT_SETTLING)
+    assert "the room that calendars keep warm in NodePool default changed 2 times" in first.message
+    again = held(rows, ROOM, minutes=4)
+    assert again is not None
+    assert again.until == NOW + timedelta(minutes=12)
+    assert held(rows, ROOM, minutes=12) is None
+
+
+def test_a_claim_proves_a_wish_that_no_pass_has_seen() -> None:
+    assert held(Rows(), minutes=2) is not None
+
+
+def test_the_end_of_a_wish_that_stood_for_an_hour_is_followed_at_once() -> None:
+    rows = Rows()
+    assert held(rows, ROOM, minutes=0) is None
+    assert held(rows, minutes=60) is None
+    assert held(Rows(), minutes=60) is None
+
+
+def test_nodes_for_pods_have_nothing_that_settles() -> None:
+    rows = Rows()
+    assert held(rows, minutes=2, pods=()) is None
+    assert held(rows, minutes=2, pods=("default/web-1",)) is None
+    assert not rows.moves.rollouts
 
 
 def test_a_command_that_is_validated_late_is_asked_for_less_and_less_often() -> None:
@@ -225,14 +284,14 @@ def test_a_command_that_is_validated_late_is_asked_for_less_and_less_often() -> 
     queue, clock = FakeQueue(), FakeClock(NOW)
     turns = RunCoordination(cast("Any", None), queue, clock)
     command = a_command(verify_at=NOW)
-    asked = []
+    delays = []
     for _ in range(5):
         turns.ask_after_validation([command])
         (_, delay), queue.sent = queue.sent[0], []
-        asked.append(delay)
+        delays.append(delay)
         clock.advance(seconds=delay.total_seconds())
-    assert asked[:2] == [FOLLOWED_AFTER, FOLLOWED_AFTER]
-    assert all(later == 2 * earlier for earlier, later in pairwise(asked[1:]))
+    assert delays[:2] == [FOLLOWED_AFTER, FOLLOWED_AFTER]
+    assert all(later == 2 * earlier for earlier, later in pairwise(delays[1:]))
 
 
 def test_a_command_that_waits_is_followed_soon_after_its_validation() -> None:
@@ -261,8 +320,8 @@ def test_a_decision_waits_once_and_not_for_long() -> None:
     turns = RunCoordination(cast("Any", None), queue, clock)
     assert not is_postponed(turns, NOW, GATHERED + timedelta(seconds=1))
     assert queue.sent == [], "the run that decides asks for the next one at its end"
-    found = [is_postponed(turns, NOW, timedelta(seconds=1)) for _ in range(4)]
-    assert found == [True, False, True, False]
+    postponed = [is_postponed(turns, NOW, timedelta(seconds=1)) for _ in range(4)]
+    assert postponed == [True, False, True, False]
 
 
 class Sandbox:
@@ -272,15 +331,15 @@ class Sandbox:
         self.queue, self.clock, self.report = FakeQueue(), FakeClock(NOW), RunReport()
         self.turns = RunCoordination((rows or Rows()).leasing, self.queue, self.clock)
 
-    def ended(self, *, is_new: bool = True, found: bool = False, **state: Any) -> None:
+    def ended(self, *, is_new: bool = True, has_commands: bool = False, **state: Any) -> None:
         fields = {"claims": {}, "commands": (), "node_pools": {}, "node_classes": {}, "snapshot": a_snapshot()}
         view = ClusterState(**{**fields, **state})
-        self.turns.ended(view, is_new=is_new, found=found)
+        self.turns.ended(view, is_new=is_new, has_commands=has_commands)
 
     def asked(self) -> list[tuple[str, timedelta]]:
-        found = [(message["wakeUp"], delay) for message, delay in self.queue.sent]
+        messages = [(message["wakeUp"], delay) for message, delay in self.queue.sent]
         self.queue.take()
-        return found
+        return messages
 
     def early(self, seconds: float) -> bool:
         """Whether a run is too early so long after now."""
@@ -296,7 +355,7 @@ def test_the_first_run_is_never_too_early() -> None:
 
 def test_a_run_soon_after_a_pass_is_put_off_and_asked_for() -> None:
     sandbox = Sandbox()
-    sandbox.ended(found=True)
+    sandbox.ended(has_commands=True)
     assert sandbox.early(4)
     assert sandbox.asked() == [("spaced", SPACING - timedelta(seconds=4))]
     assert sandbox.report.counts == {"spacedRuns": 1}
@@ -310,7 +369,7 @@ def test_passes_without_commands_are_spaced_wider_and_wider_unless_something_mov
         ({"claims": {"c": a_record()}}, True),
         ({"claims": {"c": a_leaving()}}, False),
         ({"commands": (a_command(),)}, False),
-        ({"found": True}, False),
+        ({"has_commands": True}, False),
         ({"is_new": False}, False),
     ):
         sandbox = Sandbox()
@@ -323,21 +382,21 @@ def test_passes_without_commands_are_spaced_wider_and_wider_unless_something_mov
 
 def test_one_run_decides_at_a_time_and_the_other_is_followed() -> None:
     rows = Rows()
-    one, other = Sandbox(rows), Sandbox(rows)
-    lease = one.turns.take("one", one.report)
+    first, other = Sandbox(rows), Sandbox(rows)
+    lease = first.turns.take("one", first.report)
     assert lease is not None
     assert other.turns.take("other", other.report) is None
     assert (other.asked(), other.report.counts) == ([("another run decides", FOLLOWED_AFTER)], {"busyRuns": 1})
-    one.turns.give_up(lease)
+    first.turns.give_up(lease)
     assert other.turns.take("other", other.report) is not None
-    assert one.report.counts == {}
+    assert first.report.counts == {}
 
 
 def test_the_next_known_moment_is_asked_for_but_not_at_once() -> None:
-    for later, asked in ((timedelta(seconds=30), timedelta(seconds=30)), (timedelta(seconds=3), GATHERED)):
+    for later, delay in ((timedelta(seconds=30), timedelta(seconds=30)), (timedelta(seconds=3), GATHERED)):
         sandbox = Sandbox()
-        sandbox.ended(snapshot=a_snapshot(nominated_until={"n": NOW + later}), found=True)
-        assert sandbox.asked() == [("known moment", asked)]
+        sandbox.ended(snapshot=a_snapshot(nominated_until={"n": NOW + later}), has_commands=True)
+        assert sandbox.asked() == [("known moment", delay)]
     sandbox = Sandbox()
     sandbox.ended()
     assert sandbox.asked() == []
@@ -416,7 +475,7 @@ def test_a_target_that_cannot_be_stored_stops_nothing() -> None:
     keeper, snapshot, report = progress(rows), half_full(8, at_once=2), RunReport()
     rows.before_call = refuse
     keeper.keep(snapshot, disrupt(snapshot), (), report)
-    assert [found.reason for found in report.decisions] == ["TargetNotKept"]
+    assert [decision.reason for decision in report.decisions] == ["TargetNotKept"]
 
 
 def test_a_launched_node_continues_with_its_claims_name() -> None:
@@ -429,10 +488,10 @@ def test_a_launched_node_continues_with_its_claims_name() -> None:
     )
     command = Command(reason="Underutilized", method="repack", nodes=("x",), claims=("x",), replacements=(claim,))
     plan = DisruptionPlan(now=NOW, commands=(command,), target=target)
-    left = remaining_target(msgspec.structs.replace(half_full(2, at_once=1)), plan, [("abc", command)])
-    assert left is not None
-    assert [(slot.node, slot.pods) for slot in left.slots] == [("default-abc-new-1", 3)]
-    assert left.new_nodes == ()
+    kept_target = remaining_target(msgspec.structs.replace(half_full(2, at_once=1)), plan, [("abc", command)])
+    assert kept_target is not None
+    assert [(slot.node, slot.pods) for slot in kept_target.slots] == [("default-abc-new-1", 3)]
+    assert kept_target.new_nodes == ()
 
 
 # The row of a command cannot be read: no node is chosen, and pods get nodes, notices are heeded, rounds have their sweeps.

@@ -179,7 +179,7 @@ def test_a_drain_of_a_restored_table_does_not_force_pods_off_a_working_node() ->
     """Its deadline has passed, so the pod would be deleted within a second, past its budget."""
     lab = a_restored_drain(terminationGracePeriod="1h")
     report = work(lab)
-    assert [(found.kind, found.reason) for found in report.decisions] == [("abandon", "TaintRemoved")]
+    assert [(decision.kind, decision.reason) for decision in report.decisions] == [("abandon", "TaintRemoved")]
     assert lab.claim.deletion is None
     assert lab.claim.hold is not None
     assert lab.kubernetes.names(resources.PODS) == ["p"]
@@ -235,8 +235,8 @@ def a_blocked_lab() -> Lab:
 
 
 def events(lab: Lab) -> list[dict[str, Any]]:
-    found = [lab.kubernetes.raw(resources.EVENTS, n, "default") for n in lab.kubernetes.names(resources.EVENTS)]
-    return [event for event in found if event["reason"] == "FailedDraining"]
+    every = [lab.kubernetes.raw(resources.EVENTS, n, "default") for n in lab.kubernetes.names(resources.EVENTS)]
+    return [event for event in every if event["reason"] == "FailedDraining"]
 
 
 def drain_events_work(lab: Lab, **span: float) -> list[str]:
@@ -424,7 +424,7 @@ def test_one_pods_error_never_stops_its_neighbours(answer: EvictionReason) -> No
     reported = [d.reason for report in reports for d in report.decisions if d.subject == "default/a"]
     assert reported == [answer]
     assert lab.claim.deletion is not None
-    assert [found.attempts for found in lab.claim.deletion.tries.values()] == [3]
+    assert [tried.attempts for tried in lab.claim.deletion.tries.values()] == [3]
     lab.kubernetes.refusing = {}
     lab.tick(10, seconds=10)
     assert lab.claims == ()
@@ -462,7 +462,7 @@ def test_a_webhook_speaks_for_its_pod_alone_whatever_status_it_answers(error: Po
     assert lab.kubernetes.evicted == ["default/b", "default/c"]
     assert [d.reason for report in reports for d in report.decisions if d.subject == "default/a"] == ["WebhookFailed"]
     assert lab.claim.deletion is not None
-    assert [found.attempts for found in lab.claim.deletion.tries.values()] == [3]
+    assert [tried.attempts for tried in lab.claim.deletion.tries.values()] == [3]
 
 
 def test_at_the_deadline_every_pod_is_evicted_before_any_is_forced() -> None:
@@ -704,9 +704,9 @@ class _LostReply(_Server):
 @pytest.mark.parametrize("server", [_OtherThread, _LostReply])
 def test_a_deletion_counts_before_its_reply_and_without_one(server: type[_Server]) -> None:
     """Claims of one message are handled in threads, and a lost reply leaves open whether the pod goes."""
-    found = server()
-    found.drain(force=(of_web("a"),), evict=(of_web("c"),))
-    assert found.calls == ["delete"]
+    answering = server()
+    answering.drain(force=(of_web("a"),), evict=(of_web("c"),))
+    assert answering.calls == ["delete"]
 
 
 # Pods that we cannot read still belong to their owners.

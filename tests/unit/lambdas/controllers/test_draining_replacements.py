@@ -28,12 +28,12 @@ DAY = timedelta(days=1)
 @pytest.fixture
 def lab() -> Lab:
     """One node with one pod on it; the response to recommendations is `drain`."""
-    found = Lab(rebalance_policy="drain")
-    found.kubernetes.put(a_pending_pod("p"))
-    found.settle()
-    found.bind("p")
-    found.work.take()
-    return found
+    lab = Lab(rebalance_policy="drain")
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    lab.work.take()
+    return lab
 
 
 def notice(lab: Lab, kind: str = SPOT, *, late: timedelta = timedelta(0)) -> None:
@@ -64,7 +64,9 @@ def announce(lab: Lab, start: datetime, **detail: Any) -> RunReport:
 
 def make_scarce(lab: Lab) -> None:
     lab.cloud.scarce |= {
-        (found.name, offering.zone, offering.capacity_type) for found in lab.types for offering in found.offerings
+        (instance_type.name, offering.zone, offering.capacity_type)
+        for instance_type in lab.types
+        for offering in instance_type.offerings
     }
 
 
@@ -191,9 +193,9 @@ def test_a_future_date_is_stored_and_the_earliest_counts(lab: Lab) -> None:
     assert lab.claim.deletion is None
 
 
-@pytest.mark.parametrize("left", [timedelta(hours=-1), DUE_BEFORE])
-def test_a_near_or_past_date_is_acted_on_at_once(lab: Lab, left: timedelta) -> None:
-    report = announce(lab, lab.clock.now() + left)
+@pytest.mark.parametrize("remaining", [timedelta(hours=-1), DUE_BEFORE])
+def test_a_near_or_past_date_is_acted_on_at_once(lab: Lab, remaining: timedelta) -> None:
+    report = announce(lab, lab.clock.now() + remaining)
     assert [d.reason for d in report.decisions] == ["ScheduledChange", "ScheduledChangeDue", "ScheduledChangeDue"]
     assert lab.claim.deletion is not None
 
@@ -216,9 +218,9 @@ def test_a_cancelled_or_completed_event_is_ignored(lab: Lab) -> None:
 )
 def test_both_date_formats_are_read(written: Any, expected: str | None) -> None:
     detail = {"service": "EC2", "eventTypeCategory": "scheduledChange", "startTime": written}
-    found = read_event({"source": "aws.health", "detail-type": "AWS Health Event", "detail": detail})
-    assert found is not None
-    assert (found.ends_at.isoformat() if found.ends_at else None) == expected
+    interruption = read_event({"source": "aws.health", "detail-type": "AWS Health Event", "detail": detail})
+    assert interruption is not None
+    assert (interruption.ends_at.isoformat() if interruption.ends_at else None) == expected
 
 
 def near(lab: Lab) -> None:
@@ -295,12 +297,12 @@ def a_lab(*, is_on: bool = True, opts_in: bool = True, status: dict[str, Any] | 
 
 
 def reasons(lab: Lab, looks: int) -> list[str]:
-    found = []
+    reasons_told = []
     for _ in range(looks):
         lab.clock.advance(seconds=10)
         report = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
-        found += [decision.reason for decision in report.decisions if decision.subject == "default/p"]
-    return found
+        reasons_told += [decision.reason for decision in report.decisions if decision.subject == "default/p"]
+    return reasons_told
 
 
 def restarted_for(lab: Lab) -> str | None:

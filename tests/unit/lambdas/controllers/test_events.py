@@ -71,9 +71,9 @@ def test_a_repeated_step_writes_no_event_twice(lab: Lab) -> None:
 
 def test_a_large_decision_has_a_bounded_number_of_events(lab: Lab) -> None:
     events_of(lab).launches("7f3a", a_summary(EVENTS_AT_MOST + 50))
-    found = written(lab)
-    assert len(found) == EVENTS_AT_MOST
-    assert found[0]["involvedObject"]["kind"] == "NodeClaim"
+    events = written(lab)
+    assert len(events) == EVENTS_AT_MOST
+    assert events[0]["involvedObject"]["kind"] == "NodeClaim"
 
 
 def test_a_command_has_events_on_nodes_claims_and_pods(lab: Lab) -> None:
@@ -137,7 +137,7 @@ def test_an_event_names_its_object_and_its_writer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "given", "written"),
+    ("make", "source", "written"),
     [
         (events.about_node, "n", {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n"}),
         (events.about_node_claim, "c", {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "c"}),
@@ -155,9 +155,9 @@ def test_an_event_names_its_object_and_its_writer() -> None:
     ],
 )
 def test_a_reference_is_found_by_kubectl_describe(
-    make: Callable[[Any], dict[str, str]], given: object, written: dict[str, str]
+    make: Callable[[Any], dict[str, str]], source: object, written: dict[str, str]
 ) -> None:
-    about = make(given)
+    about = make(source)
     assert about == written
     assert warning(about, "r", "m", NOW, identity="x")["metadata"]["namespace"] == "default"
 
@@ -236,16 +236,16 @@ def test_writing_stops_when_its_time_is_over() -> None:
 def test_many_events_are_written_in_parts() -> None:
     """A task that fails leaves the events of the others."""
     server = Refusing(TransientError("kube:create events", "503"))
-    asked: list[int] = []
+    sizes: list[int] = []
 
     def run_tasks(tasks: Any, patience: timedelta) -> tuple[bool, ...]:
-        asked.append(len(tasks))
+        sizes.append(len(tasks))
         assert patience == WRITE_WITHIN
         return in_turn(tasks, patience)
 
     write_together(server, [an_event(str(number)) for number in range(AT_A_TIME + 3)], run_tasks)
     write_together(server, [], run_tasks)
-    assert (asked, len(server.names(resources.EVENTS))) == ([2], 3)
+    assert (sizes, len(server.names(resources.EVENTS))) == ([2], 3)
 
 
 def test_the_log_names_an_event_that_is_not_written(caplog: pytest.LogCaptureFixture) -> None:

@@ -131,10 +131,10 @@ def test_a_message_that_no_check_asked_for_begins_a_chain(due: Any, is_first: bo
 @pytest.fixture
 def claim_group_lab() -> Lab:
     """Three nodes that boot, planned together."""
-    found = Lab(bind_pods=False)
-    found.kubernetes.put(*(a_pending_pod(name, cpu="3") for name in ("a", "b", "c")))
-    found.provision()
-    return found
+    lab = Lab(bind_pods=False)
+    lab.kubernetes.put(*(a_pending_pod(name, cpu="3") for name in ("a", "b", "c")))
+    lab.provision()
+    return lab
 
 
 def names(lab: Lab) -> list[str]:
@@ -247,8 +247,8 @@ def test_a_claim_that_continues_alone_is_still_one_whose_node_claim_was_deleted(
         claim_group_lab.kubernetes.before_call = lambda _: None
         assert report.failed_messages == []
         ((message, _),) = claim_group_lab.work.sent
-        said = message.get("is_deleted", False), message.get("is_made", False)
-        assert said == (written is deleted_node_claim, written is made_node_claim)
+        marks = message.get("is_deleted", False), message.get("is_made", False)
+        assert marks == (written is deleted_node_claim, written is made_node_claim)
         claim_group_lab.work.take()
 
 
@@ -282,10 +282,10 @@ def test_a_claim_in_two_messages_is_handled_once(claim_group_lab: Lab) -> None:
     longer = work_on_claim(names(claim_group_lab)[0], claim_group_lab.clock.now() + timedelta(minutes=1))
     claim_group_lab.clock.advance(seconds=15)
     claim_group_lab.execute(joined, longer)
-    asked = sorted(
+    requested = sorted(
         name for message, _ in claim_group_lab.work.sent for name in (message.get("claims") or [message["claim"]])
     )
-    assert asked == names(claim_group_lab)
+    assert requested == names(claim_group_lab)
 
 
 def test_a_message_with_a_hanging_claim_goes_back_to_the_queue(claim_group_lab: Lab) -> None:
@@ -297,11 +297,11 @@ def test_a_message_with_a_hanging_claim_goes_back_to_the_queue(claim_group_lab: 
 def test_a_node_that_changes_meanwhile_is_patched_again_at_once(claim_group_lab: Lab) -> None:
     """The cloud controller and the kubelet write to a new node all the time; waiting a second delays its pods."""
     claim_group_lab.boot()
-    left = {"patch nodes": 2}
+    remaining = {"patch nodes": 2}
 
     def conflict(call: str) -> None:
-        if left.get(call):
-            left[call] -= 1
+        if remaining.get(call):
+            remaining[call] -= 1
             raise ConflictError("kube:patch nodes", "the object has been modified")
 
     claim_group_lab.kubernetes.before_call = conflict
@@ -371,39 +371,39 @@ def test_a_claim_that_is_not_launched_yet_has_no_room_for_others() -> None:
 @pytest.fixture
 def lab() -> Lab:
     """Three nodes whose spot capacity is reclaimed."""
-    found = Lab()
+    lab = Lab()
     for name in ("a", "b", "c"):
-        found.kubernetes.put(a_pending_pod(name, cpu="3"))
-    found.settle()
-    for claim in found.claims:
+        lab.kubernetes.put(a_pending_pod(name, cpu="3"))
+    lab.settle()
+    for claim in lab.claims:
         event = {
             "source": "aws.ec2",
             "detail-type": "EC2 Spot Instance Interruption Warning",
             "detail": {"instance-id": claim.instance_id},
         }
-        found.app.interruptions.run(event, RunReport())
-    return found
+        lab.app.interruptions.run(event, RunReport())
+    return lab
 
 
-def deliver(lab: Lab, *, left: timedelta) -> RunReport:
+def deliver(lab: Lab, *, remaining: timedelta) -> RunReport:
     report = RunReport()
     records = [
         {"messageId": str(i), "body": msgspec.json.encode(message).decode()}
         for i, message in enumerate(lab.work.take())
     ]
-    lab.app.execution.run(records, report, deadline=lab.clock.now() + left)
+    lab.app.execution.run(records, report, deadline=lab.clock.now() + remaining)
     return report
 
 
 def test_messages_without_time_left_are_delivered_again_soon(lab: Lab) -> None:
     """A function that is killed half-way hides its whole batch; a spot notice leaves two minutes."""
     lab.kubernetes.before_call = lambda _: lab.clock.advance(seconds=5)
-    report = deliver(lab, left=timedelta(seconds=40))
+    report = deliver(lab, remaining=timedelta(seconds=40))
     handed_back = [message for message, delay in lab.work.sent if delay == timedelta(seconds=1)]
     assert report.counts["handedBack"] == len(handed_back) == 2
     assert report.failed_messages == []
     lab.kubernetes.before_call = lambda _: None
-    assert "handedBack" not in deliver(lab, left=timedelta(minutes=1)).counts
+    assert "handedBack" not in deliver(lab, remaining=timedelta(minutes=1)).counts
 
 
 def test_every_message_is_started_by_an_invocation_with_all_its_time() -> None:
@@ -440,16 +440,16 @@ def test_a_hanging_message_does_not_hide_the_others() -> None:
 
 def test_what_is_left_of_the_time_bounds_the_batch(lab: Lab) -> None:
     """The answer to SQS takes a moment of its own; without one, a batch that is cut off is delivered again as a whole."""
-    asked: list[timedelta] = []
+    patiences: list[timedelta] = []
 
     def note(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
-        asked.append(patience)
+        patiences.append(patience)
         return in_turn(tasks, patience)
 
     lab.app.execution._run_tasks = note
-    deliver(lab, left=timedelta(minutes=1))
-    deliver(lab, left=ANSWER_WITHIN - timedelta(seconds=1))
-    assert asked == [timedelta(minutes=1) - ANSWER_WITHIN, timedelta(0)]
+    deliver(lab, remaining=timedelta(minutes=1))
+    deliver(lab, remaining=ANSWER_WITHIN - timedelta(seconds=1))
+    assert patiences == [timedelta(minutes=1) - ANSWER_WITHIN, timedelta(0)]
 
 
 def test_a_command_that_did_not_end_goes_back_and_claims_do_not(lab: Lab) -> None:
@@ -457,7 +457,7 @@ def test_a_command_that_did_not_end_goes_back_and_claims_do_not(lab: Lab) -> Non
     claims = lab.work.take()
     lab.work.send([*claims, {"command": "x", "until": (lab.clock.now() + timedelta(minutes=5)).isoformat()}])
     lab.app.execution._run_tasks = lambda tasks, _: tuple(number < len(tasks) - 1 for number in range(len(tasks)))
-    report = deliver(lab, left=timedelta(minutes=1))
+    report = deliver(lab, remaining=timedelta(minutes=1))
     assert report.failed_messages == [str(len(claims))]
 
 
@@ -465,14 +465,14 @@ class TestACommand:
     """Its message is answered by when it is to be checked again."""
 
     def deliver(
-        self, *, until: timedelta | None = timedelta(minutes=5), left: timedelta = timedelta(minutes=1)
+        self, *, until: timedelta | None = timedelta(minutes=5), remaining: timedelta = timedelta(minutes=1)
     ) -> RunReport:
         message = {"command": "x"}
         if until is not None:
             message["until"] = (self.lab.clock.now() + until).isoformat()
         self.lab.work.take()
         self.lab.work.send([message])
-        return deliver(self.lab, left=left)
+        return deliver(self.lab, remaining=remaining)
 
     @pytest.fixture(autouse=True)
     def answer(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -521,9 +521,9 @@ class TestACommand:
         assert (report.failed_messages, self.sent()) == (["0"], [])
 
     def test_begins_with_time_enough(self) -> None:
-        report = self.deliver(left=BEGIN_WITHIN - timedelta(seconds=1))
+        report = self.deliver(remaining=BEGIN_WITHIN - timedelta(seconds=1))
         assert (report.counts["handedBack"], self.sent()) == (1, [("x", 0, HAND_BACK_AFTER)])
-        assert "handedBack" not in self.deliver(left=BEGIN_WITHIN).counts
+        assert "handedBack" not in self.deliver(remaining=BEGIN_WITHIN).counts
 
 
 class TestATurnOfBinding:
@@ -555,7 +555,7 @@ class TestATurnOfBinding:
             lab.clock.advance(seconds=5 + late)
 
         lab.kubernetes.before_call = take_time
-        deliver(lab, left=BEGIN_WITHIN + timedelta(seconds=5))
+        deliver(lab, remaining=BEGIN_WITHIN + timedelta(seconds=5))
         assert self.is_bound(lab) is binds
         assert [sent for _, sent in lab.work.sent] == [delay]
 
@@ -563,9 +563,9 @@ class TestATurnOfBinding:
     def test_is_followed_by_one_message_for_the_claims_of_a_plan(self, ends_apart: int, messages: int) -> None:
         """Claims leave their common message as their nodes join; each alone would cost a share of an invocation a second."""
         lab, names = self.two_nodes(ends_apart)
-        deliver(lab, left=timedelta(minutes=1))
-        asked = [message.get("claims") or (message["claim"],) for message, _ in lab.work.sent]
-        assert (len(asked), sorted(name for some in asked for name in some)) == (messages, names)
+        deliver(lab, remaining=timedelta(minutes=1))
+        requested = [message.get("claims") or (message["claim"],) for message, _ in lab.work.sent]
+        assert (len(requested), sorted(name for some in requested for name in some)) == (messages, names)
 
     def test_whose_next_checks_cannot_be_requested_has_all_its_messages_delivered_again(self) -> None:
         lab, _ = self.two_nodes(0)
@@ -574,7 +574,7 @@ class TestATurnOfBinding:
             raise TransientError("sqs:SendMessageBatch", "503")
 
         lab.work.send, send = fail, lab.work.send  # type: ignore[method-assign]  # breaks the queue
-        report = deliver(lab, left=timedelta(minutes=1))
+        report = deliver(lab, remaining=timedelta(minutes=1))
         lab.work.send = send  # type: ignore[method-assign]
         assert report.failed_messages == ["0", "1"]
 
@@ -603,7 +603,7 @@ class TestATurnOfBinding:
                 sent_before.append(len(lab.work.sent))
 
         lab.kubernetes.before_call = note
-        deliver(lab, left=timedelta(minutes=1))
+        deliver(lab, remaining=timedelta(minutes=1))
         assert (self.is_bound(lab), sent_before) == (True, [1])
 
     def test_that_fails_is_repeated_later(self, lab: Lab) -> None:
@@ -612,10 +612,10 @@ class TestATurnOfBinding:
                 raise TransientError("kube:list pods", "503")
 
         lab.kubernetes.before_call = fail
-        report = deliver(lab, left=timedelta(minutes=1))
+        report = deliver(lab, remaining=timedelta(minutes=1))
         assert [sent for _, sent in lab.work.sent] == [AFTER_FAULT]
         assert (report.counts["portErrors"], report.failed_messages) == (1, [])
-        assert [(one.kind, one.subject, one.reason) for one in report.decisions] == [
+        assert [(decision.kind, decision.subject, decision.reason) for decision in report.decisions] == [
             ("skip", lab.claim.name, "TransientError")
         ]
 
@@ -623,7 +623,7 @@ class TestATurnOfBinding:
         """Its message comes again, and with it the turn."""
         run = lab.app.execution._run_tasks
         lab.app.execution._run_tasks = lambda tasks, patience: tuple(False for _ in run(tasks, patience))
-        report = deliver(lab, left=timedelta(minutes=1))
+        report = deliver(lab, remaining=timedelta(minutes=1))
         assert (self.is_bound(lab), report.failed_messages, lab.work.sent) == (False, ["0"], [])
 
 
@@ -640,7 +640,7 @@ def test_of_messages_about_one_command_the_one_that_lasts_longest_counts(monkeyp
     of_x = [work_on_command("x", now, checked_for=timedelta(minutes=minutes)) for minutes in (5, 8, 2)]
     of_y = work_on_command("y", now)
     lab.work.send([check_command("x"), *of_x, of_y])
-    report = deliver(lab, left=timedelta(minutes=1))
+    report = deliver(lab, remaining=timedelta(minutes=1))
     assert (handled, report.counts["messages"]) == (["x", "y"], 5)
     assert lab.work.sent == [({**of_x[1], "hops": 1}, later), ({**of_y, "hops": 1}, later)]
 
@@ -658,14 +658,14 @@ def test_a_claim_that_several_messages_name_is_checked_once_by_the_one_that_last
     short, long = (now + timedelta(minutes=minutes) for minutes in (3, 8))
     messages = [WorkItem(claims=tuple(both), until=short), WorkItem(claim=both[0], until=long)]
     lab.work.send([item.to_message() for item in (reversed(messages) if later_first else messages)])
-    report = deliver(lab, left=timedelta(minutes=1))
+    report = deliver(lab, remaining=timedelta(minutes=1))
     assert report.failed_messages == []
-    asked = [
+    requested = [
         (name, datetime.fromisoformat(sent["until"]))
         for sent, _ in lab.work.sent
         for name in sent.get("claims") or (sent["claim"],)
     ]
-    assert sorted(asked) == [(both[0], long), (both[1], short)]
+    assert sorted(requested) == [(both[0], long), (both[1], short)]
 
 
 def handled(lab: Lab, *bodies: str) -> RunReport:
@@ -715,15 +715,15 @@ def test_a_notice_comes_before_a_longer_chain_of_checks() -> None:
 @pytest.mark.parametrize(("commands", "tasks"), [(0, 3), (1, 4), (2, 4)])
 def test_each_claim_is_a_task_and_all_commands_are_one(lab: Lab, commands: int, tasks: int) -> None:
     """A command observes the whole cluster: two at once need the memory of two observations."""
-    given: list[int] = []
+    task_counts: list[int] = []
 
-    def noted(found: Sequence[Task], left: timedelta) -> tuple[bool, ...]:
-        given.append(len(found))
-        return in_turn(found, left)
+    def noted(pieces: Sequence[Task], remaining: timedelta) -> tuple[bool, ...]:
+        task_counts.append(len(pieces))
+        return in_turn(pieces, remaining)
 
     lab.app.execution._run_tasks = noted
     lab.execute(*lab.work.take(), *(check_command(f"command-{number}") for number in range(commands)))
-    assert given == [tasks]
+    assert task_counts == [tasks]
 
 
 # A series of runs for one claim: each costs an invocation a second while a node boots, and one is enough.
@@ -736,11 +736,11 @@ MINUTE = timedelta(minutes=1)
 @pytest.fixture
 def next_checks_lab() -> Lab:
     """A node that boots."""
-    found = Lab(bind_pods=False)
-    found.kubernetes.put(a_pending_pod("a", cpu="3"))
-    found.provision()
-    found.work.take()
-    return found
+    lab = Lab(bind_pods=False)
+    lab.kubernetes.put(a_pending_pod("a", cpu="3"))
+    lab.provision()
+    lab.work.take()
+    return lab
 
 
 def test_the_longer_request_counts(next_checks_lab: Lab) -> None:
@@ -790,9 +790,9 @@ def test_a_redelivered_message_replaces_the_series_that_its_first_delivery_began
     next_checks_lab.restart()
     next_checks_lab.execute(message, deliveries=2)
     (second,) = next_checks_lab.work.take()
-    for found, goes_on in ((first, False), (second, True)):
+    for delivered, goes_on in ((first, False), (second, True)):
         next_checks_lab.restart()
-        next_checks_lab.execute(found)
+        next_checks_lab.execute(delivered)
         assert bool(next_checks_lab.work.take()) is goes_on
 
 
@@ -850,8 +850,8 @@ CALL = "kube:patch nodes"
 )
 def test_the_delay_doubles_up_to_half_a_minute(error: PortError, delays: list[int]) -> None:
     """A spot notice is two minutes; what another writer changed is read again at once; a person resolves a denial."""
-    found = [retry_after(error, failures).total_seconds() for failures in range(len(delays))]
-    assert found == delays
+    seconds = [retry_after(error, failures).total_seconds() for failures in range(len(delays))]
+    assert seconds == delays
 
 
 def test_a_thousand_failures_wait_no_longer() -> None:

@@ -47,14 +47,18 @@ class World:
 
     def put(self, *, pool: str = "", requests: dict[str, str] | None = None, **metadata: Any) -> None:
         reference = {"group": labels.AWS_GROUP, "kind": "EC2NodeClass", "name": "default"}
-        own = {labels.NODEPOOL: pool} if pool else {}
+        pool_label = {labels.NODEPOOL: pool} if pool else {}
         spec = {
             "nodeClassRef": reference,
             "requirements": [{"key": labels.OS, "operator": "In", "values": ["linux"]}],
             "resources": {"requests": requests or {"cpu": "1"}},
         }
         self.lab.kubernetes.put(
-            {"kind": "NodeClaim", "metadata": {"name": "mine", "uid": "u-1", "labels": own, **metadata}, "spec": spec}
+            {
+                "kind": "NodeClaim",
+                "metadata": {"name": "mine", "uid": "u-1", "labels": pool_label, **metadata},
+                "spec": spec,
+            }
         )
 
     def check(self) -> object:
@@ -65,8 +69,11 @@ class World:
         return self.lab.kubernetes.raw(KIND, "mine")
 
     def conditions(self) -> dict[str, tuple[str, str, str]]:
-        found = self.shown["status"]["conditions"]
-        return {one["type"]: (one["status"], one["reason"], one["message"]) for one in found}
+        conditions = self.shown["status"]["conditions"]
+        return {
+            condition["type"]: (condition["status"], condition["reason"], condition["message"])
+            for condition in conditions
+        }
 
     def reasons(self) -> list[str]:
         return [decision.reason for decision in self.report.decisions]
@@ -182,8 +189,8 @@ def test_a_launch_of_two_runs_that_one_was_denied_ends_with_its_object() -> None
     world.lab.kubernetes.drop(KIND, "mine")
     world.lab.clock.advance(seconds=UNKNOWN_AFTER.total_seconds())
     report = world.lab.reconcile()
-    said = [decision.message for decision in report.decisions if decision.reason == "UnknownInstance"]
-    assert said == ["NodeClaim mine, for which it was launched, is gone"]
+    told = [decision.message for decision in report.decisions if decision.reason == "UnknownInstance"]
+    assert told == ["NodeClaim mine, for which it was launched, is gone"]
 
 
 def test_one_of_which_no_message_tells_gets_its_claim_from_reconcile() -> None:
@@ -230,8 +237,8 @@ def test_another_claims_name_is_taken() -> None:
     other = msgspec.structs.replace(a_record(), name="mine")
     world.lab.rows.claims["mine"] = other
     assert world.check() is None
-    said = ("False", "NodeClaimNameTaken", "metadata.name: a claim of another NodeClaim has this name")
-    assert world.conditions() == {"Launched": said, "Ready": said}
+    expected = ("False", "NodeClaimNameTaken", "metadata.name: a claim of another NodeClaim has this name")
+    assert world.conditions() == {"Launched": expected, "Ready": expected}
     assert (world.reasons(), world.lab.claim) == (["NodeClaimNameTaken"], other)
 
 

@@ -25,12 +25,12 @@ STATE = "EC2 Instance State-change Notification"
 @pytest.fixture
 def lab() -> Lab:
     """One node, whose NodePool stays."""
-    found = Lab()
-    found.kubernetes.put(a_pending_pod("web", cpu="1"))
-    found.settle()
-    found.bind("web")
-    found.work.take()
-    return found
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("web", cpu="1"))
+    lab.settle()
+    lab.bind("web")
+    lab.work.take()
+    return lab
 
 
 def lose_rows(lab: Lab) -> str:
@@ -202,8 +202,8 @@ def test_foreign_instances_are_left_alone(lab: Lab, tags: dict[str, str]) -> Non
 def test_what_needs_no_drain_costs_no_look(lab: Lab, kind: str, detail: JsonObject) -> None:
     """Instances that have ended, and recommendations that are ignored: of a busy account, most events are such."""
     instance_id = lose_rows(lab)
-    asked: list[str] = []
-    lab.cloud.before_call = asked.append
+    calls: list[str] = []
+    lab.cloud.before_call = calls.append
     lab.app.interruptions._settings = msgspec.structs.replace(lab.settings, rebalance_policy="ignore")
     notify(lab, instance_id, kind, **detail)
-    assert (asked, lab.work.take()) == ([], [])
+    assert (calls, lab.work.take()) == ([], [])

@@ -121,7 +121,7 @@ def interruption_an_event(kind: str, time: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason", "left"),
+    ("kind", "reason", "remaining"),
     [
         (SPOT, TerminationReason.SPOT_INTERRUPTED, SPOT_NOTICE),
         (RESERVATION, TerminationReason.RESERVATION_INTERRUPTED, SPOT_NOTICE),
@@ -129,13 +129,13 @@ def interruption_an_event(kind: str, time: Any) -> dict[str, Any]:
     ],
 )
 def test_the_end_counts_from_the_notice_and_not_from_its_delivery(
-    kind: str, reason: TerminationReason, left: timedelta
+    kind: str, reason: TerminationReason, remaining: timedelta
 ) -> None:
     """A late event leaves less time for the drain; one without a readable time leaves none that is known."""
-    for time, ends_at in ((NOW.isoformat(), NOW + left), ("soon", None), (None, None)):
-        found = read_event(interruption_an_event(kind, time))
-        assert found is not None
-        assert (found.reason, found.instance_ids, found.ends_at) == (reason, ("i-1",), ends_at)
+    for time, ends_at in ((NOW.isoformat(), NOW + remaining), ("soon", None), (None, None)):
+        interruption = read_event(interruption_an_event(kind, time))
+        assert interruption is not None
+        assert (interruption.reason, interruption.instance_ids, interruption.ends_at) == (reason, ("i-1",), ends_at)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_a_reservation_s_warning_says_when_its_instance_ends(
     """Drains were cut to two minutes where more was said. An example of AWS has the present time, which says nothing."""
     event = interruption_an_event(RESERVATION, time and time.isoformat())
     event["detail"]["instance-termination-time"] = written.isoformat()
-    found = read_event(event)
-    assert found is not None
-    assert found.ends_at == ends_at
+    interruption = read_event(event)
+    assert interruption is not None
+    assert interruption.ends_at == ends_at
 
 
 INTERRUPTION_STATE = "EC2 Instance State-change Notification"
@@ -175,8 +175,8 @@ def test_an_instance_that_ends_has_no_time_left(state: str, reason: TerminationR
 
 
 def a_health_event(**detail: Any) -> dict[str, Any]:
-    own = {"service": "EC2", "eventTypeCategory": "scheduledChange", "affectedEntities": [{"entityValue": "i-1"}]}
-    return {"source": "aws.health", "detail-type": "AWS Health Event", "detail": {**own, **detail}}
+    usual = {"service": "EC2", "eventTypeCategory": "scheduledChange", "affectedEntities": [{"entityValue": "i-1"}]}
+    return {"source": "aws.health", "detail-type": "AWS Health Event", "detail": {**usual, **detail}}
 
 
 @pytest.mark.parametrize(
@@ -253,8 +253,8 @@ def test_a_notice_with_a_time_that_is_none_counts(lab: Lab) -> None:
 
 
 def test_a_health_event_without_instances_concerns_none() -> None:
-    found = read_event(a_health_event(affectedEntities=None, statusCode="upcoming"))
-    assert found == Interruption(TerminationReason.SCHEDULED_CHANGE, (), None)
+    interruption = read_event(a_health_event(affectedEntities=None, statusCode="upcoming"))
+    assert interruption == Interruption(TerminationReason.SCHEDULED_CHANGE, (), None)
 
 
 def act(lab: Lab, reason: TerminationReason, *, within: timedelta | None = None) -> RunReport:
@@ -395,20 +395,20 @@ class TestARetirement:
         assert lab.claim.retires_at == lab.clock.now() + timedelta(days=13)
 
     @pytest.mark.parametrize(
-        ("within", "left"),
+        ("within", "remaining"),
         [
             (DUE_BEFORE, REPLACED_WITHIN),
             (timedelta(minutes=1), timedelta(minutes=1)),
             (None, timedelta(0)),
         ],
     )
-    def test_that_is_near_ends_the_claim(self, lab: Lab, within: timedelta | None, left: timedelta) -> None:
+    def test_that_is_near_ends_the_claim(self, lab: Lab, within: timedelta | None, remaining: timedelta) -> None:
         """Its pods wait for replacements no longer than the date allows; one without a date may be at any moment."""
         act(lab, TerminationReason.SCHEDULED_CHANGE, within=within)
         deletion = lab.claim.deletion
         assert deletion is not None
         assert deletion.reason == TerminationReason.SCHEDULED_CHANGE_DUE
-        assert deletion.ends_at == lab.clock.now() + left
+        assert deletion.ends_at == lab.clock.now() + remaining
 
     def test_of_a_claim_that_must_go_already_is_stored_without_more(self, lab: Lab) -> None:
         act(lab, TerminationReason.INSTANCE_STOPPED)

@@ -74,20 +74,20 @@ class Table:
 
     def before_writes(self, times: int, act: Callable[[], None]) -> None:
         """Act before this many of the next writes."""
-        left = [act] * times
+        remaining = [act] * times
 
         def intrude(call: str) -> None:
-            if call == "write" and left:
-                left.pop()()
+            if call == "write" and remaining:
+                remaining.pop()()
 
         self.rows.before_call = intrude
 
     def touch(self) -> None:
-        known = self.rows.denials.get(("default", CODE), LaunchDenial(node_class="default", code=CODE))
-        self.rows.denials["default", CODE] = msgspec.structs.replace(known, version=known.version + 1)
+        denial = self.rows.denials.get(("default", CODE), LaunchDenial(node_class="default", code=CODE))
+        self.rows.denials["default", CODE] = msgspec.structs.replace(denial, version=denial.version + 1)
 
     def skipped(self) -> list[tuple[str, str, str]]:
-        return [(one.kind, one.subject, one.reason) for one in self.report.decisions]
+        return [(decision.kind, decision.subject, decision.reason) for decision in self.report.decisions]
 
 
 @pytest.fixture
@@ -141,9 +141,13 @@ class TestDropped:
     def test_that_held_launches_back_is_reported(self, table: Table) -> None:
         self.drop(table)
         assert table.rows.denials == {}
-        (one,) = table.report.decisions
-        assert (one.kind, one.subject, one.reason) == ("release", "EC2NodeClass default", ClaimReason.LAUNCHED)
-        assert one.message == f"no longer {CODE}"
+        (decision,) = table.report.decisions
+        assert (decision.kind, decision.subject, decision.reason) == (
+            "release",
+            "EC2NodeClass default",
+            ClaimReason.LAUNCHED,
+        )
+        assert decision.message == f"no longer {CODE}"
 
     def test_that_held_nothing_back_is_not(self, table: Table) -> None:
         table.rows.denials["default", CODE] = msgspec.structs.replace(table.denial, until=None)
@@ -172,13 +176,13 @@ CAPACITY = "Server.InsufficientInstanceCapacity"
 @pytest.fixture
 def lab() -> Lab:
     """Three pods that need a node each; their instances are launched and have not joined."""
-    found = Lab()
+    lab = Lab()
     for name in ("a", "b", "c"):
-        found.kubernetes.put(a_pending_pod(name, cpu="3"))
-    found.provision()
-    found.work.take()
-    assert len(found.claims) == 3
-    return found
+        lab.kubernetes.put(a_pending_pod(name, cpu="3"))
+    lab.provision()
+    lab.work.take()
+    assert len(lab.claims) == 3
+    return lab
 
 
 def end(lab: Lab, code: str, *, count: int = 1) -> RunReport:
@@ -195,7 +199,7 @@ def test_the_claim_ends_at_once_with_ecs_code(lab: Lab) -> None:
     """It waited for its registration to time out, or was replaced at once by one that ended like it."""
     name = lab.claims[0].name
     report = end(lab, KEY)
-    removed = next(found for found in report.decisions if found.reason == TerminationReason.START_FAILED)
+    removed = next(decision for decision in report.decisions if decision.reason == TerminationReason.START_FAILED)
     assert removed.subject == name
     assert f"{KEY}: because" in removed.message
     assert ("default", KEY) in lab.rows.denials
@@ -256,7 +260,7 @@ def test_an_end_for_want_of_capacity_closes_the_offering_alone(lab: Lab) -> None
     assert machine is not None
     offering = machine.offering
     report = end(lab, CAPACITY)
-    assert TerminationReason.INSTANCE_WITHDRAWN in [found.reason for found in report.decisions]
+    assert TerminationReason.INSTANCE_WITHDRAWN in [decision.reason for decision in report.decisions]
     assert OfferingKey(offering.instance_type, offering.zone, offering.capacity_type) in lab.rows.refused
     assert not lab.rows.denials["default", CAPACITY].is_engaged
     orders = len(lab.cloud.orders)
@@ -267,7 +271,7 @@ def test_an_end_for_want_of_capacity_closes_the_offering_alone(lab: Lab) -> None
 
 def test_an_instance_that_somebody_ended_closes_nothing(lab: Lab) -> None:
     report = end(lab, "Client.UserInitiatedShutdown")
-    ended = next(found for found in report.decisions if found.reason == TerminationReason.INSTANCE_TERMINATED)
+    ended = next(decision for decision in report.decisions if decision.reason == TerminationReason.INSTANCE_TERMINATED)
     assert "Client.UserInitiatedShutdown: because" in ended.message
     assert lab.rows.denials == {}
 
@@ -278,7 +282,7 @@ def test_the_end_of_an_instance_of_an_older_class_closes_nothing(lab: Lab) -> No
     edited["spec"]["tags"] = {"key": "edited"}
     lab.kubernetes.put(edited)
     report = end(lab, KEY)
-    assert TerminationReason.START_FAILED in [found.reason for found in report.decisions]
+    assert TerminationReason.START_FAILED in [decision.reason for decision in report.decisions]
     assert lab.rows.denials == {}
 
 
@@ -299,7 +303,7 @@ def test_an_end_whose_event_was_lost_is_noticed_by_the_check_of_the_claim(lab: L
     lab.cloud.end(record.instance_id, KEY)
     lab.clock.advance(seconds=(INSTANCE_CHECK_AFTER + timedelta(seconds=1)).total_seconds())
     report = lab.execute({"claim": record.name})
-    assert TerminationReason.START_FAILED in [found.reason for found in report.decisions]
+    assert TerminationReason.START_FAILED in [decision.reason for decision in report.decisions]
     assert ("default", KEY) in lab.rows.denials
 
 
@@ -309,9 +313,9 @@ def test_a_node_disproves_nothing_that_was_denied_after_its_launch(lab: Lab) -> 
     lab.tick(2)
     lab.clock.advance(seconds=FIRST_PAUSE.total_seconds())
     lab.provision()
-    trying = next(found for found in lab.claims if found.tries)
+    trying = next(claim for claim in lab.claims if claim.tries)
     lab.clock.advance(seconds=1)
-    others = [found for found in lab.claims if not found.tries and found.deletion is None]
+    others = [claim for claim in lab.claims if not claim.tries and claim.deletion is None]
     lab.cloud.end(others[0].instance_id, KEY)
     detail = {"instance-id": others[0].instance_id, "state": "shutting-down"}
     lab.app.interruptions.run({"source": "aws.ec2", "detail-type": STATE, "detail": detail}, RunReport())
@@ -328,7 +332,7 @@ def test_a_launch_that_was_released_says_so(lab: Lab) -> None:
     lab.clock.advance(seconds=FIRST_PAUSE.total_seconds())
     lab.provision()
     lab.boot()
-    released = [found for report in lab.tick(2) for found in report.decisions if found.kind == "release"]
+    released = [decision for report in lab.tick(2) for decision in report.decisions if decision.kind == "release"]
     assert (released[0].reason, released[0].message) == (ClaimReason.NODE_JOINED, f"no longer {KEY}")
 
 
@@ -355,13 +359,15 @@ def launched(count: int, *refused: RefusedOffering, **changes: Any) -> LaunchAns
         )
         for number in range(count)
     )
-    asked = {claim.name: claim for claim in map(a_claim, range(3))}
-    return LaunchAnswer(**{"asked": asked, "launched": Launched(instances=instances, refused=refused), **changes})
+    requested_claims = {claim.name: claim for claim in map(a_claim, range(3))}
+    return LaunchAnswer(
+        **{"asked": requested_claims, "launched": Launched(instances=instances, refused=refused), **changes}
+    )
 
 
 def test_each_claim_has_the_instance_of_its_share() -> None:
-    found = [launched(2).instance_of(a_claim(share)) for share in range(3)]
-    assert [instance and instance.instance_id for instance in found] == ["i-0", "i-1", None]
+    instances = [launched(2).instance_of(a_claim(share)) for share in range(3)]
+    assert [instance and instance.instance_id for instance in instances] == ["i-0", "i-1", None]
 
 
 def test_without_an_answer_no_claim_has_an_instance() -> None:
@@ -428,22 +434,30 @@ def settled(
     *, error: PortError | None = None, claims: Claims | None = None, record: ClaimRecord | None = None, count: int = 3
 ) -> tuple[ClaimRecord | None, Claims, RunReport]:
     """The claim after an answer with this error, or with so many instances."""
-    kept, report, asked = claims or Claims(), RunReport(), record or requested()
+    kept, report, claim = claims or Claims(), RunReport(), record or requested()
     answer = launched(count)
-    answer = msgspec.structs.replace(answer, asked={**answer.asked, asked.name: asked}, error=error)
+    answer = msgspec.structs.replace(answer, asked={**answer.asked, claim.name: claim}, error=error)
     writer: Any = LaunchAnswerWriter(kept, Tokens())  # type: ignore[arg-type]
-    return writer.settle(asked, answer, CATALOGUE, NOW, report), kept, report
+    return writer.settle(claim, answer, CATALOGUE, NOW, report), kept, report
 
 
 def test_an_instance_is_stored_with_what_it_has_in_place_of_what_was_reserved() -> None:
-    found, claims, report = settled(record=requested(reason="x", message="y", awaits_pods=True))
-    assert found is not None
-    assert found.machine is not None
-    assert (found.phase, found.phase_since, found.instance_id) == (ClaimPhase.LAUNCHED, NOW, "i-0")
-    assert found.reserved == {**found.machine.capacity, "nodes": 1}
-    assert (found.reason, found.message, found.awaits_pods, found.offerings, found.subnets) == ("", "", False, (), {})
-    assert found.plan.instance_types == ()
-    ((kind, subject, reason, message),) = [(one.kind, one.subject, one.reason, one.message) for one in report.decisions]
+    stored, claims, report = settled(record=requested(reason="x", message="y", awaits_pods=True))
+    assert stored is not None
+    assert stored.machine is not None
+    assert (stored.phase, stored.phase_since, stored.instance_id) == (ClaimPhase.LAUNCHED, NOW, "i-0")
+    assert stored.reserved == {**stored.machine.capacity, "nodes": 1}
+    assert (stored.reason, stored.message, stored.awaits_pods, stored.offerings, stored.subnets) == (
+        "",
+        "",
+        False,
+        (),
+        {},
+    )
+    assert stored.plan.instance_types == ()
+    ((kind, subject, reason, message),) = [
+        (decision.kind, decision.subject, decision.reason, decision.message) for decision in report.decisions
+    ]
     assert (kind, subject, reason) == ("launch", "c0", ClaimReason.LAUNCHED)
     assert message == "i-0 (m5.large spot in us-east-1a) for 1 pods"
     assert report.outcomes[0].part == "c0"
@@ -452,10 +466,10 @@ def test_an_instance_is_stored_with_what_it_has_in_place_of_what_was_reserved() 
 
 
 def test_a_machine_of_unknown_size_keeps_the_reservation() -> None:
-    found, _, _ = settled()
-    assert found is not None
-    assert found.machine is not None
-    unknown = msgspec.structs.replace(found.machine, capacity={})
+    stored, _, _ = settled()
+    assert stored is not None
+    assert stored.machine is not None
+    unknown = msgspec.structs.replace(stored.machine, capacity={})
     writer: Any = LaunchAnswerWriter(Claims(), Tokens())  # type: ignore[arg-type]
     assert writer.take_over(requested(), unknown, NOW).reserved == {"cpu": 9000, "nodes": 1}
 
@@ -472,35 +486,39 @@ def test_a_machine_of_unknown_size_keeps_the_reservation() -> None:
     ],
 )
 def test_a_refused_claim_is_deleted_with_the_reason(error: PortError, count: str, reason: ClaimReason) -> None:
-    found, claims, report = settled(error=error)
-    assert (found, claims.forgotten, claims.changed, report.counts) == (None, ["c0"], [], {count: 1})
-    assert [(one.kind, one.reason, one.message) for one in report.decisions] == [("forget", reason, str(error))]
-    assert [(one.state, one.reason, one.message) for one in report.outcomes] == [("refused", reason, str(error))]
+    stored, claims, report = settled(error=error)
+    assert (stored, claims.forgotten, claims.changed, report.counts) == (None, ["c0"], [], {count: 1})
+    assert [(decision.kind, decision.reason, decision.message) for decision in report.decisions] == [
+        ("forget", reason, str(error))
+    ]
+    assert [(outcome.state, outcome.reason, outcome.message) for outcome in report.outcomes] == [
+        ("refused", reason, str(error))
+    ]
 
 
 def test_a_claim_for_which_no_instance_is_left_is_deleted() -> None:
-    found, claims, report = settled(record=requested(2), count=2)
-    assert (found, claims.forgotten, report.counts) == (None, ["c2"], {"refusedLaunches": 1})
+    stored, claims, report = settled(record=requested(2), count=2)
+    assert (stored, claims.forgotten, report.counts) == (None, ["c2"], {"refusedLaunches": 1})
     assert report.decisions[0].message == "EC2 launched 2 of the 3 asked for"
 
 
 def test_an_unclear_answer_is_noted_and_the_same_order_tried_again() -> None:
     """Its token stays, so that EC2 launches nothing twice."""
     error = TransientError("ec2:CreateFleet", "x" * 400)
-    found, claims, report = settled(error=error)
-    assert found is not None
-    assert (found.token, found.attempts, found.shares, found.reason) == ("t", 1, 3, ClaimReason.LAUNCH_FAILED)
-    assert len(found.message) == 300
+    stored, claims, report = settled(error=error)
+    assert stored is not None
+    assert (stored.token, stored.attempts, stored.shares, stored.reason) == ("t", 1, 3, ClaimReason.LAUNCH_FAILED)
+    assert len(stored.message) == 300
     assert (report.counts, len(claims.changed)) == ({"unclearLaunches": 1}, 1)
 
 
 def test_a_throttled_request_is_noted_once() -> None:
     error = ThrottledError("ec2:CreateFleet", "slow down")
-    found, claims, report = settled(error=error)
-    assert found is not None
-    assert (found.attempts, found.reason, report.counts) == (0, ClaimReason.LAUNCH_FAILED, {"throttledLaunches": 1})
-    again, claims, _ = settled(error=error, record=found)
-    assert (again, claims.changed) == (found, [])
+    stored, claims, report = settled(error=error)
+    assert stored is not None
+    assert (stored.attempts, stored.reason, report.counts) == (0, ClaimReason.LAUNCH_FAILED, {"throttledLaunches": 1})
+    again, claims, _ = settled(error=error, record=stored)
+    assert (again, claims.changed) == (stored, [])
 
 
 @pytest.mark.parametrize(("attempts", "shares", "token"), [(0, 3, "t"), (1, 3, "c0 for try 2"), (0, 1, "c0 for try 1")])
@@ -509,19 +527,19 @@ def test_a_token_of_another_order_is_replaced_and_the_claim_goes_on_alone(
 ) -> None:
     """One that shares a launch first looks once whether an instance of it is left."""
     record = requested(attempts=attempts, shares=shares, first="c0")
-    found, _, _ = settled(error=ConflictError("ec2:CreateFleet", "other parameters"), record=record)
-    assert found is not None
-    assert (found.token, found.attempts) == (token, attempts + 1)
-    assert (found.shares, found.share, found.first) == ((shares, 0, "c0") if token == "t" else (1, 0, ""))
+    stored, _, _ = settled(error=ConflictError("ec2:CreateFleet", "other parameters"), record=record)
+    assert stored is not None
+    assert (stored.token, stored.attempts) == (token, attempts + 1)
+    assert (stored.shares, stored.share, stored.first) == ((shares, 0, "c0") if token == "t" else (1, 0, ""))
 
 
 def test_an_order_that_ec2_could_not_fulfil_gets_another_token_also_if_the_row_has_changed() -> None:
     error = UnfulfilledError("ec2:CreateFleet", "nothing came of it")
     conflict = ConflictError("store", "changed")
     latest = requested(message="another run", first="c0")
-    found, claims, _ = settled(error=error, claims=Claims(conflict, latest=latest), record=requested(first="c0"))
-    assert found is not None
-    assert (found.token, found.reason) == ("t again", ClaimReason.LAUNCH_FAILED)
+    stored, claims, _ = settled(error=error, claims=Claims(conflict, latest=latest), record=requested(first="c0"))
+    assert stored is not None
+    assert (stored.token, stored.reason) == ("t again", ClaimReason.LAUNCH_FAILED)
     assert claims.changed[-1][0] == latest
     for kept in (Claims(*[conflict] * STORE_ATTEMPTS, latest=latest), Claims(conflict, latest=None)):
         with pytest.raises(ConflictError):
@@ -531,9 +549,9 @@ def test_an_order_that_ec2_could_not_fulfil_gets_another_token_also_if_the_row_h
 
 def test_an_instance_is_stored_on_the_present_row_after_a_conflict() -> None:
     conflict, latest = ConflictError("store", "changed"), requested(message="another run")
-    found, claims, _ = settled(claims=Claims(conflict, TransientError("store", "500"), latest=latest))
-    assert found is not None
-    assert (found.instance_id, [before for before, _ in claims.changed]) == ("i-0", [requested(), latest, latest])
+    stored, claims, _ = settled(claims=Claims(conflict, TransientError("store", "500"), latest=latest))
+    assert stored is not None
+    assert (stored.instance_id, [before for before, _ in claims.changed]) == ("i-0", [requested(), latest, latest])
     adopted = a_record(ClaimPhase.LAUNCHED)
     assert settled(claims=Claims(conflict, latest=adopted))[0] == adopted
     for kept, tries in ((Claims(*[conflict] * 9, latest=latest), STORE_ATTEMPTS), (Claims(conflict), 1)):
@@ -545,32 +563,36 @@ def test_an_instance_is_stored_on_the_present_row_after_a_conflict() -> None:
 def test_one_claim_whose_answer_cannot_be_stored_hinders_no_other() -> None:
     claims, report = Claims(DeniedError("store", "no")), RunReport()
     writer: Any = LaunchAnswerWriter(claims, Tokens())  # type: ignore[arg-type]
-    found = writer.settle_each([requested(n) for n in range(3)], launched(2), CATALOGUE, NOW, report)
-    assert (found.unclear, [one.name for one in found.launched], found.refused) == (["c0"], ["c1"], ["c2"])
+    answered = writer.settle_each([requested(n) for n in range(3)], launched(2), CATALOGUE, NOW, report)
+    assert (answered.unclear, [record.name for record in answered.launched], answered.refused) == (
+        ["c0"],
+        ["c1"],
+        ["c2"],
+    )
 
 
 def test_what_only_the_launch_needed_is_dropped_with_it() -> None:
     """Rows are read by every function, each run."""
     offering = Offering("m5.large", "us-east-1a", "spot", 1)
     plan = a_plan(instance_types=("m5.large", "m5.xlarge"), pods=("default/p",))
-    found, _, _ = settled(record=requested(plan=plan, offerings=(offering,), subnets={"us-east-1a": "subnet-1"}))
-    assert found is not None
-    assert (found.plan.instance_types, found.offerings, found.subnets) == ((), (), {})
-    assert found.plan.pods == ("default/p",)
+    stored, _, _ = settled(record=requested(plan=plan, offerings=(offering,), subnets={"us-east-1a": "subnet-1"}))
+    assert stored is not None
+    assert (stored.plan.instance_types, stored.offerings, stored.subnets) == ((), (), {})
+    assert stored.plan.pods == ("default/p",)
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 2])
 def test_an_unclear_answer_keeps_the_launch_shared_however_often_it_comes(attempts: int) -> None:
-    found, _, _ = settled(error=TransientError("ec2:CreateFleet", "500"), record=requested(attempts=attempts))
-    assert found is not None
-    assert (found.token, found.shares, found.attempts) == ("t", 3, attempts + 1)
+    stored, _, _ = settled(error=TransientError("ec2:CreateFleet", "500"), record=requested(attempts=attempts))
+    assert stored is not None
+    assert (stored.token, stored.shares, stored.attempts) == ("t", 3, attempts + 1)
 
 
 def test_of_two_claims_that_share_a_launch_each_looks_once_for_its_instance() -> None:
     error = ConflictError("ec2:CreateFleet", "other parameters")
-    found, _, _ = settled(error=error, record=requested(shares=2, first="c0"))
-    assert found is not None
-    assert (found.token, found.shares, found.first) == ("t", 2, "c0")
+    stored, _, _ = settled(error=error, record=requested(shares=2, first="c0"))
+    assert stored is not None
+    assert (stored.token, stored.shares, stored.first) == ("t", 2, "c0")
 
 
 @pytest.mark.parametrize(
@@ -585,18 +607,18 @@ def test_of_two_claims_that_share_a_launch_each_looks_once_for_its_instance() ->
 def test_a_claim_knows_when_its_token_may_have_launched_last(
     error: PortError, before: datetime | None, unclear_at: datetime | None
 ) -> None:
-    found, _, _ = settled(error=error, record=requested(attempts=1, moments=Moments(unclear_at=before)))
-    assert found is not None
-    assert found.moments.unclear_at == unclear_at
+    stored, _, _ = settled(error=error, record=requested(attempts=1, moments=Moments(unclear_at=before)))
+    assert stored is not None
+    assert stored.moments.unclear_at == unclear_at
     is_renewed = isinstance(error, UnfulfilledError)
-    assert (found.token != "t", found.moments.renewed_at) == (is_renewed, NOW if is_renewed else None)
+    assert (stored.token != "t", stored.moments.renewed_at) == (is_renewed, NOW if is_renewed else None)
 
 
 def test_a_throttled_request_keeps_the_first_failure() -> None:
     """Each further write would meet those of the claims that share the launch."""
     record = requested(reason=ClaimReason.LAUNCH_FAILED, message="the first")
-    found, claims, _ = settled(error=ThrottledError("ec2:CreateFleet", "slow down"), record=record)
-    assert (found, claims.changed) == (record, [])
+    stored, claims, _ = settled(error=ThrottledError("ec2:CreateFleet", "slow down"), record=record)
+    assert (stored, claims.changed) == (record, [])
 
 
 def test_a_claim_that_another_run_has_launched_gets_no_further_token() -> None:
@@ -612,11 +634,11 @@ def test_a_claim_that_another_run_has_launched_gets_no_further_token() -> None:
 
 
 def test_a_claim_that_is_held_back_is_deleted_with_the_reason_of_the_gate() -> None:
-    claims, report, asked = Claims(), RunReport(), requested()
+    claims, report, claim = Claims(), RunReport(), requested()
     answer = msgspec.structs.replace(launched(3), held_back=Stated(ClaimReason.LAUNCH_DENIED, "paused"))
     writer: Any = LaunchAnswerWriter(claims, Tokens())  # type: ignore[arg-type]
-    assert writer.settle(asked, answer, CATALOGUE, NOW, report) is None
+    assert writer.settle(claim, answer, CATALOGUE, NOW, report) is None
     assert (claims.forgotten, claims.changed, report.counts) == (["c0"], [], {"heldBackLaunches": 1})
-    assert [(one.kind, one.reason, one.message) for one in report.decisions] == [
+    assert [(decision.kind, decision.reason, decision.message) for decision in report.decisions] == [
         ("forget", ClaimReason.LAUNCH_DENIED, "paused")
     ]

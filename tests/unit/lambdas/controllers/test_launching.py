@@ -55,44 +55,46 @@ def test_a_class_with_as_many_tags_as_it_may_have_is_launched() -> None:
     shared = msgspec.structs.replace(record, shares=2)
     order = order_of(shared, {}, snapshot.catalogue, cluster="shop")
     node_class = read_node_class({"metadata": {"name": "default"}})
-    own = {"Name": "", **order.tags, **ownership_tags(node_class, cluster="shop", node_pool="default")}
-    assert len(own) + TAGS_MAX == EC2_TAGS_MAX
+    our_tags = {"Name": "", **order.tags, **ownership_tags(node_class, cluster="shop", node_pool="default")}
+    assert len(our_tags) + TAGS_MAX == EC2_TAGS_MAX
 
 
-@pytest.mark.parametrize(("asked", "expected"), [(("dedicated",), "dedicated"), (("default", "dedicated"), "default")])
-def test_an_order_keeps_the_tenancy_that_was_asked_for(asked: tuple[str, ...], expected: str) -> None:
+@pytest.mark.parametrize(
+    ("tenancies", "expected"), [(("dedicated",), "dedicated"), (("default", "dedicated"), "default")]
+)
+def test_an_order_keeps_the_tenancy_that_was_asked_for(tenancies: tuple[str, ...], expected: str) -> None:
     """A pod that must not share its machine with other accounts would share it."""
     snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
     (planned,) = schedule(snapshot).claims
-    planned = msgspec.structs.replace(planned, requirements=(Requirement.one_of(labels.TENANCY, *asked),))
+    planned = msgspec.structs.replace(planned, requirements=(Requirement.one_of(labels.TENANCY, *tenancies),))
     record = requested(planned, "default-1", "token", snapshot, NOW)
     assert isinstance(record, ClaimRecord)
     assert order_of(record, {}, snapshot.catalogue, cluster="shop").tenancy == expected
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_a_launch_follows_our_prices_where_they_rank_otherwise_than_ec2s(own: bool) -> None:
+@pytest.mark.parametrize("is_ranked", [False, True])
+def test_a_launch_follows_our_prices_where_they_rank_otherwise_than_ec2s(is_ranked: bool) -> None:
     """EC2 does not know of discounts and licences, and would launch what is cheapest by its list."""
     snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
     (planned,) = schedule(snapshot).claims
     snapshot = msgspec.structs.replace(
-        snapshot, options=msgspec.structs.replace(snapshot.options, ranks_by_own_prices=own)
+        snapshot, options=msgspec.structs.replace(snapshot.options, ranks_by_own_prices=is_ranked)
     )
     record = requested(planned, "default-1", "token", snapshot, NOW)
     assert isinstance(record, ClaimRecord)
-    assert record.is_ranked is own
+    assert record.is_ranked is is_ranked
 
 
 def test_every_field_of_an_order_comes_from_the_claim() -> None:
     """EC2 launches what a lost field would have kept it from."""
-    asked = (
+    requirements = (
         Requirement.one_of(labels.TENANCY, "dedicated"),
         Requirement.one_of(labels.PLACEMENT_GROUP_PARTITION, "2"),
     )
     snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
     (planned,) = schedule(snapshot).claims
     group = {labels.GROUP_OF_CLAIM: "ml/train"}
-    planned = msgspec.structs.replace(planned, requirements=asked, annotations=group)
+    planned = msgspec.structs.replace(planned, requirements=requirements, annotations=group)
     record = requested(planned, "default-1", "token", snapshot, NOW)
     assert isinstance(record, ClaimRecord)
     in_one_zone = tuple(offering for offering in record.offerings if offering.zone == "us-east-1a")
@@ -210,8 +212,8 @@ class TestTheSubnetsOfAClaim:
 def test_a_zone_whose_subnets_are_all_full_is_left_out(world: World) -> None:
     for number in (1, 2):
         world.learn("InsufficientFreeAddressesInSubnet", subnet=f"subnet-{world.first.zone}{number}")
-    found = world.admit()
-    zones = {offering.zone for offering in found.offerings} if isinstance(found, Admission) else set()
+    admission = world.admit()
+    zones = {offering.zone for offering in admission.offerings} if isinstance(admission, Admission) else set()
     assert world.first.zone not in zones
 
 
@@ -244,9 +246,9 @@ def test_refusals_on_the_way_to_a_launch_are_remembered(world: World) -> None:
     refused = [RefusedOffering(world.first.key, "InsufficientInstanceCapacity")]
     admission = admitted(world.admit())
     world.gate.succeeded(world.record, world.node_class, admission, {other.key}, refused, NOW, RunReport())
-    left = admitted(world.admit()).offerings
-    assert world.first not in left
-    assert other in left
+    offerings = admitted(world.admit()).offerings
+    assert world.first not in offerings
+    assert other in offerings
 
 
 class TestAClaimThatIsHeldBack:
@@ -312,8 +314,8 @@ def test_a_claim_with_min_values_asks_for_all_its_offerings(world: World) -> Non
     plan = msgspec.structs.replace(world.record.plan, requirements=(counted, uncounted))
     world.record = msgspec.structs.replace(world.record, plan=plan)
     world.rows.refused = {world.first.key: NOW + FIRST_PAUSE}
-    found = admitted(world.admit())
-    assert (found.offerings, found.probe.offerings) == (world.record.offerings, frozenset())
+    admission = admitted(world.admit())
+    assert (admission.offerings, admission.probe.offerings) == (world.record.offerings, frozenset())
 
 
 class TestInstancesThatEndedWhileTheyStarted:
@@ -323,33 +325,33 @@ class TestInstancesThatEndedWhileTheyStarted:
 
     def test_have_one_launch_tried_that_knows_what_it_tries(self, world: World) -> None:
         world.learn(self.CODE)
-        found = admitted(world.admit(NOW + FIRST_PAUSE))
-        assert (found.tries, found.is_try) == ((self.CODE,), True)
+        admission = admitted(world.admit(NOW + FIRST_PAUSE))
+        assert (admission.tries, admission.is_try) == ((self.CODE,), True)
 
     def test_are_not_disproved_by_a_launch(self, world: World) -> None:
         world.learn(self.CODE)
         later = NOW + FIRST_PAUSE
-        found = admitted(world.admit(later))
-        world.gate.succeeded(world.record, world.node_class, found, {world.first.key}, (), later, RunReport())
+        admission = admitted(world.admit(later))
+        world.gate.succeeded(world.record, world.node_class, admission, {world.first.key}, (), later, RunReport())
         assert list(world.rows.denials) == [("default", self.CODE)]
 
     def test_once_may_be_chance_and_keep_no_launch_small(self, world: World) -> None:
         world.learn("Server.InsufficientInstanceCapacity")
-        found = Admission(world.record.offerings, tuple(world.rows.denials.values()))
-        assert (found.tries, found.is_try) == (("Server.InsufficientInstanceCapacity",), False)
+        admission = Admission(world.record.offerings, tuple(world.rows.denials.values()))
+        assert (admission.tries, admission.is_try) == (("Server.InsufficientInstanceCapacity",), False)
 
     @pytest.mark.parametrize(("zone", "tries"), [("", (CODE,)), ("elsewhere", ())])
     def test_in_any_zone_of_a_launch_are_tried_by_it(self, world: World, zone: str, tries: tuple[str, ...]) -> None:
         world.learn(self.CODE)
         (denial,) = world.rows.denials.values()
         there = msgspec.structs.replace(denial, scope=DenialScope(zones=(zone or world.first.zone,)))
-        found = Admission(world.record.offerings, (there,))
-        assert (found.tries, found.is_try) == (tries, bool(tries))
+        admission = Admission(world.record.offerings, (there,))
+        assert (admission.tries, admission.is_try) == (tries, bool(tries))
 
     def test_are_nothing_that_other_denials_say(self, world: World) -> None:
         world.learn("UnauthorizedOperation")
-        found = admitted(world.admit(NOW + FIRST_PAUSE))
-        assert (found.tries, found.is_try) == ((), False)
+        admission = admitted(world.admit(NOW + FIRST_PAUSE))
+        assert (admission.tries, admission.is_try) == ((), False)
 
 
 class TestATableThatDoesNotAnswer:
@@ -364,7 +366,7 @@ class TestATableThatDoesNotAnswer:
 
     def skipped(self, report: RunReport) -> list[tuple[str, str]]:
         assert report.counts["portErrors"] == len(report.decisions)
-        return [(one.subject, one.reason) for one in report.decisions if one.kind == "skip"]
+        return [(decision.subject, decision.reason) for decision in report.decisions if decision.kind == "skip"]
 
     def test_keeps_no_refused_offering(self, world: World) -> None:
         report = RunReport()
@@ -380,10 +382,10 @@ class TestATableThatDoesNotAnswer:
 
     def test_keeps_no_end_of_a_trial(self, world: World) -> None:
         world.refused_a_while_ago()
-        found, report = admitted(world.admit()), RunReport()
+        admission, report = admitted(world.admit()), RunReport()
         self.fail(world)
-        world.gate.succeeded(world.record, world.node_class, found, {world.first.key}, (), NOW, report)
-        tried = f"{len(found.probe.offerings)} offerings that were tried again"
+        world.gate.succeeded(world.record, world.node_class, admission, {world.first.key}, (), NOW, report)
+        tried = f"{len(admission.probe.offerings)} offerings that were tried again"
         assert self.skipped(report) == [(tried, "TransientError")]
 
 
@@ -506,7 +508,7 @@ def test_a_part_of_a_shared_launch_is_not_asked_for(launch_requests_world: Launc
 def test_what_was_asked_before_is_not_written_again(launch_requests_world: LaunchRequestsWorld) -> None:
     (record, *_) = launch_requests_world.stored()
     ask(launch_requests_world, [record])
-    (tried,) = [found for found in launch_requests_world.rows.claims.values() if found.name == record.name]
+    (tried,) = [row for row in launch_requests_world.rows.claims.values() if row.name == record.name]
     tried = launch_requests_world.put(msgspec.structs.replace(tried, attempts=1))
     ask(launch_requests_world, [tried])
     assert launch_requests_world.rows.claims[record.name] == tried
@@ -583,11 +585,11 @@ def test_after_a_pause_one_launch_of_all_clusters_tries(shared_trials_world: Wor
     """Otherwise, every cluster of the account asks for what was sold out in the moment in which its pause ends."""
     shared_trials_world.refused_a_while_ago()
     assert admitted(shared_trials_world.admit()).offerings == shared_trials_world.record.offerings
-    found = shared_trials_world.of_another_cluster().admit(
+    refused = shared_trials_world.of_another_cluster().admit(
         shared_trials_world.record, shared_trials_world.node_class, NOW
     )
-    assert isinstance(found, Refusal)
-    assert found.reason is ClaimReason.LAUNCH_HELD_BACK
+    assert isinstance(refused, Refusal)
+    assert refused.reason is ClaimReason.LAUNCH_HELD_BACK
 
 
 def test_what_another_launch_tries_is_left_out(shared_trials_world: World) -> None:

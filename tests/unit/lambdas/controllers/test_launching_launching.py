@@ -62,8 +62,8 @@ class World:
     def stored(self, *, shared: bool = False) -> list[ClaimRecord]:
         """The claims of the plan, stored."""
         planned = schedule(self.snapshot).claims
-        found = [self.launcher.record(one, f"c{n}", self.snapshot, NOW) for n, one in enumerate(planned)]
-        records = [record for record in found if isinstance(record, ClaimRecord)]
+        recorded = [self.launcher.record(claim, f"c{n}", self.snapshot, NOW) for n, claim in enumerate(planned)]
+        records = [record for record in recorded if isinstance(record, ClaimRecord)]
         if shared:
             records = self.launcher.shared(records, self.snapshot, at_most=10)
         return [self.put(record) for record in records]
@@ -76,8 +76,8 @@ class World:
 
     def launch(self, record: ClaimRecord | None = None) -> ClaimRecord | None:
         record = record or self.stored()[0]
-        found = self.launcher.launch([record], self.node_class, self.snapshot.catalogue, NOW, self.report)
-        return found.get(record.name)
+        stored = self.launcher.launch([record], self.node_class, self.snapshot.catalogue, NOW, self.report)
+        return stored.get(record.name)
 
     def answering(self, error: PortError) -> None:
         def fail(call: str) -> None:
@@ -87,7 +87,7 @@ class World:
         self.cloud.before_call = fail
 
     def outcomes(self) -> list[tuple[str, OutcomeState, str]]:
-        return [(one.part, one.state, one.reason) for one in self.report.outcomes]
+        return [(outcome.part, outcome.state, outcome.reason) for outcome in self.report.outcomes]
 
 
 @pytest.fixture
@@ -96,12 +96,12 @@ def world() -> World:
 
 
 def test_a_launched_claim_holds_what_its_instance_has(world: World) -> None:
-    found = world.launch()
-    assert found is not None
-    assert found == world.rows.claims["c0"]
-    assert (found.phase, found.phase_since, found.instance_id) == (ClaimPhase.LAUNCHED, NOW, "i-0000")
-    assert found.reserved == {**TYPE.capacity, "nodes": 1}
-    assert (found.offerings, found.plan.instance_types, found.awaits_pods) == ((), (), False)
+    launched = world.launch()
+    assert launched is not None
+    assert launched == world.rows.claims["c0"]
+    assert (launched.phase, launched.phase_since, launched.instance_id) == (ClaimPhase.LAUNCHED, NOW, "i-0000")
+    assert launched.reserved == {**TYPE.capacity, "nodes": 1}
+    assert (launched.offerings, launched.plan.instance_types, launched.awaits_pods) == ((), (), False)
     (decision,) = world.report.decisions
     assert (decision.kind, decision.subject, decision.reason) == ("launch", "c0", ClaimReason.LAUNCHED)
     assert decision.message == "i-0000 (m5.large spot in us-east-1a) for 1 pods"
@@ -124,28 +124,28 @@ def test_what_is_asked_for_is_stored_before_it_is_asked(world: World) -> None:
     gone = record.offerings[0].key
     world.rows.refused[gone] = NOW + FIRST_PAUSE
     world.launch(record)
-    (asked,) = seen
-    assert gone not in {offering.key for offering in asked.offerings}
-    assert labels.NODECLASS_HASH in asked.plan.annotations
+    (requested,) = seen
+    assert gone not in {offering.key for offering in requested.offerings}
+    assert labels.NODECLASS_HASH in requested.plan.annotations
     assert labels.NODECLASS_HASH not in record.plan.annotations
     (order,) = world.cloud.orders
-    assert (order.token, order.offerings) == (asked.token, asked.offerings)
+    assert (order.token, order.offerings) == (requested.token, requested.offerings)
 
 
 def test_a_claim_that_was_tried_keeps_the_class_that_it_was_asked_with(world: World) -> None:
     """Its instance may exist already, launched from the class as it was."""
     record = world.put(msgspec.structs.replace(world.stored()[0], attempts=1))
-    found = world.launch(record)
-    assert found is not None
-    assert labels.NODECLASS_HASH not in found.plan.annotations
+    launched = world.launch(record)
+    assert launched is not None
+    assert labels.NODECLASS_HASH not in launched.plan.annotations
 
 
 def test_a_class_that_cannot_be_read_is_asked_for_all_the_same(world: World) -> None:
     """EC2's denial says why, and is kept."""
     world.node_class["spec"]["amiFamily"] = 7
-    found = world.launch()
-    assert found is not None
-    assert labels.NODECLASS_HASH not in found.plan.annotations
+    launched = world.launch()
+    assert launched is not None
+    assert labels.NODECLASS_HASH not in launched.plan.annotations
 
 
 @pytest.mark.parametrize(("uses", "expected"), [(True, True), (False, False)])
@@ -199,7 +199,7 @@ class TestRefused:
         first = record.offerings[0].key
         named = LaunchDeniedError(CALL, "no", [RefusedOffering(first, "UnauthorizedOperation", "not allowed")])
         world.answering(
-            named if names_offerings else DeniedError(CALL, "no", code="UnauthorizedOperation", said="not allowed")
+            named if names_offerings else DeniedError(CALL, "no", code="UnauthorizedOperation", message="not allowed")
         )
         assert world.launch(record) is None
         assert world.report.counts == {"deniedLaunches": 1}
@@ -223,32 +223,32 @@ class TestUnclear:
     def test_the_token_stays_and_the_error_is_kept(self, world: World) -> None:
         record = world.stored()[0]
         world.answering(TransientError(CALL, "x" * 500))
-        found = world.launch(record)
-        assert found is not None
-        assert found == world.rows.claims["c0"]
-        assert (found.attempts, found.token, found.reason) == (1, record.token, ClaimReason.LAUNCH_FAILED)
-        assert (len(found.message), world.report.counts) == (300, {"unclearLaunches": 1})
-        assert found.phase is ClaimPhase.REQUESTED
+        stored = world.launch(record)
+        assert stored is not None
+        assert stored == world.rows.claims["c0"]
+        assert (stored.attempts, stored.token, stored.reason) == (1, record.token, ClaimReason.LAUNCH_FAILED)
+        assert (len(stored.message), world.report.counts) == (300, {"unclearLaunches": 1})
+        assert stored.phase is ClaimPhase.REQUESTED
 
     def test_a_token_that_ec2_knows_from_another_order_is_replaced(self, world: World) -> None:
         record = world.stored()[0]
         world.answering(ConflictError(CALL, "IdempotentParameterMismatch"))
-        found = world.launch(record)
-        assert found is not None
-        again = world.launch(found)
+        stored = world.launch(record)
+        assert stored is not None
+        again = world.launch(stored)
         assert again is not None
-        assert len({record.token, found.token, again.token}) == 3
-        assert (found.attempts, again.attempts) == (1, 2)
+        assert len({record.token, stored.token, again.token}) == 3
+        assert (stored.attempts, again.attempts) == (1, 2)
 
     def test_a_shared_launch_is_first_looked_for_and_then_left(self, world: World) -> None:
         """Another run may have asked for it: one of its instances may be left for the claim."""
         first, _ = world.stored(shared=True)
         assert (first.shares, first.share) == (2, 0)
-        found = world.launch(first)
-        assert found is not None
+        stored = world.launch(first)
+        assert stored is not None
         assert world.cloud.orders == []
-        assert (found.token, found.shares, found.attempts) == (first.token, 2, 1)
-        again = world.launch(found)
+        assert (stored.token, stored.shares, stored.attempts) == (first.token, 2, 1)
+        again = world.launch(stored)
         assert again is not None
         assert (again.shares, again.share, world.cloud.orders) == (1, 0, [])
         assert again.token != first.token
@@ -266,23 +266,23 @@ class TestLaunchedNothing:
     def request(self, world: World, records: Sequence[ClaimRecord]) -> None:
         """A throttled request says how long to wait; it is stored all the same."""
         with suppress(ThrottledError):
-            found = world.launcher.launch(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
-            assert found == world.rows.claims
+            stored = world.launcher.launch(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
+            assert stored == world.rows.claims
 
     def test_a_throttled_request_is_sent_again_unchanged(self, world: World) -> None:
         before = world.stored(shared=True)[0]
-        found = self.settled(world, ThrottledError(CALL, "RequestLimitExceeded"))
-        assert [(one.shares, one.share, one.attempts) for one in found] == [(2, 0, 0), (2, 1, 0)]
-        assert {one.token for one in found} == {before.token}
+        records = self.settled(world, ThrottledError(CALL, "RequestLimitExceeded"))
+        assert [(record.shares, record.share, record.attempts) for record in records] == [(2, 0, 0), (2, 1, 0)]
+        assert {record.token for record in records} == {before.token}
         assert world.report.counts == {"throttledLaunches": 2}
-        assert {one.reason for one in found} == {ClaimReason.LAUNCH_FAILED}
+        assert {record.reason for record in records} == {ClaimReason.LAUNCH_FAILED}
 
     def test_an_unfulfilled_one_gets_a_token_that_ec2_does_not_know(self, world: World) -> None:
         """EC2 repeats its answer to a token that it knows, for as long as it is asked."""
         before = world.stored(shared=True)[0]
-        found = self.settled(world, UnfulfilledError(CALL, "RequestLimitExceeded"))
-        assert [(one.shares, one.share, one.attempts) for one in found] == [(2, 0, 0), (2, 1, 0)]
-        (token,) = {one.token for one in found}
+        records = self.settled(world, UnfulfilledError(CALL, "RequestLimitExceeded"))
+        assert [(record.shares, record.share, record.attempts) for record in records] == [(2, 0, 0), (2, 1, 0)]
+        (token,) = {record.token for record in records}
         assert token != before.token
 
     def test_the_next_request_launches_all(self, world: World) -> None:
@@ -290,7 +290,7 @@ class TestLaunchedNothing:
         world.cloud.before_call = lambda _: None
         world.launcher.launch(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
         assert [order.count for order in world.cloud.orders] == [2]
-        assert len({one.instance_id for one in world.rows.claims.values()}) == 2
+        assert len({record.instance_id for record in world.rows.claims.values()}) == 2
 
     def test_a_row_that_another_run_has_changed_does_not_keep_the_others_from_their_instances(
         self, world: World
@@ -302,8 +302,8 @@ class TestLaunchedNothing:
                 world.rows.claims["c1"] = msgspec.structs.replace(second, version=9)
 
         world.cloud.before_call = change
-        found = world.launcher.launch([first, second], world.node_class, world.snapshot.catalogue, NOW, world.report)
-        assert sorted(found) == ["c0", "c1"]
+        stored = world.launcher.launch([first, second], world.node_class, world.snapshot.catalogue, NOW, world.report)
+        assert sorted(stored) == ["c0", "c1"]
         assert world.rows.claims["c0"].machine is not None
 
     def test_a_new_token_is_stored_although_another_run_wrote_the_row(self, world: World) -> None:
@@ -317,15 +317,15 @@ class TestLaunchedNothing:
 
         world.cloud.before_call = change
         world.launcher.launch([first, second], world.node_class, world.snapshot.catalogue, NOW, world.report)
-        (token,) = {one.token for one in world.rows.claims.values()}
+        (token,) = {record.token for record in world.rows.claims.values()}
         assert token != first.token
 
     def test_only_the_first_of_several_throttled_tries_is_written(self, world: World) -> None:
         """Two runs that try the same claims would otherwise be in each other's way."""
-        found = self.settled(world, ThrottledError(CALL, "the next request may be sent in 20 s"))
+        records = self.settled(world, ThrottledError(CALL, "the next request may be sent in 20 s"))
         world.answering(ThrottledError(CALL, "the next request may be sent in 10 s"))
-        self.request(world, found)
-        assert list(world.rows.claims.values()) == found
+        self.request(world, records)
+        assert list(world.rows.claims.values()) == records
 
     def test_offerings_that_it_tried_again_are_left_to_the_next_launch(self, world: World) -> None:
         """EC2 has said nothing about them."""
@@ -334,9 +334,9 @@ class TestLaunchedNothing:
         world.answering(ThrottledError(CALL, "RequestLimitExceeded"))
         self.request(world, [record])
         world.cloud.before_call = lambda _: None
-        found = world.launch(world.rows.claims["c0"])
-        assert found is not None
-        assert found.machine is not None
+        launched = world.launch(world.rows.claims["c0"])
+        assert launched is not None
+        assert launched.machine is not None
 
 
 class TestShared:
@@ -351,14 +351,14 @@ class TestShared:
         ]
 
     def test_each_gets_the_instance_of_its_share(self, world: World) -> None:
-        found = self.launched(world)
-        assert [record and record.instance_id for record in found] == ["i-0000", "i-0001"]
+        records = self.launched(world)
+        assert [record and record.instance_id for record in records] == ["i-0000", "i-0001"]
         assert [order.count for order in world.cloud.orders] == [2]
 
     def test_those_without_an_instance_are_forgotten(self, world: World) -> None:
         world.cloud.room = 1
-        found = self.launched(world)
-        assert [record and record.instance_id for record in found] == ["i-0000", None]
+        records = self.launched(world)
+        assert [record and record.instance_id for record in records] == ["i-0000", None]
         assert world.report.counts == {"refusedLaunches": 1}
         assert world.report.outcomes[-1].message == "EC2 launched 1 of the 2 asked for"
         assert list(world.rows.claims) == ["c0"]
@@ -367,9 +367,9 @@ class TestShared:
         """A caller that takes a forgotten claim for a stored one checks it until its chain ends."""
         world.cloud.room = 1
         records = world.stored(shared=True)
-        found = world.launcher.launch(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
-        assert found == world.rows.claims
-        assert list(found) == ["c0"]
+        stored = world.launcher.launch(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
+        assert stored == world.rows.claims
+        assert list(stored) == ["c0"]
 
     def test_one_that_leaves_the_launch_asks_for_itself(self, world: World) -> None:
         record = world.launcher.alone(world.stored(shared=True)[1])
@@ -383,11 +383,11 @@ class TestStoring:
 
     def changing(self, world: World, *answers: Callable[[], None] | None) -> None:
         """Play these before the changes that follow the launch, one after the other; None for success."""
-        left = iter(answers)
+        remaining = iter(answers)
 
         def before(call: str) -> None:
             if call == "write" and world.cloud.orders:
-                act = next(left, None)
+                act = next(remaining, None)
                 if act is not None:
                     act()
 
@@ -407,16 +407,16 @@ class TestStoring:
 
     def test_a_conflict_stores_it_on_the_current_row(self, world: World) -> None:
         self.changing(world, self.touched(world))
-        found = world.launch()
-        assert found is not None
-        assert found.instance_id == "i-0000"
+        launched = world.launch()
+        assert launched is not None
+        assert launched.instance_id == "i-0000"
         assert len(world.cloud.orders) == 1
 
     def test_a_table_that_fails_is_tried_again_a_few_times(self, world: World) -> None:
         self.changing(world, *[self.fail] * (STORE_ATTEMPTS - 1))
-        found = world.launch()
-        assert found is not None
-        assert found.instance_id == "i-0000"
+        launched = world.launch()
+        assert launched is not None
+        assert launched.instance_id == "i-0000"
 
     def test_after_the_last_time_the_error_is_raised(self, world: World) -> None:
         self.changing(world, *[self.fail] * STORE_ATTEMPTS)
@@ -443,18 +443,18 @@ class TestStoring:
             self.fail()
 
         self.changing(world, adopt)
-        found = world.launch()
-        assert found is not None
-        assert found.version == 9
+        launched = world.launch()
+        assert launched is not None
+        assert launched.version == 9
 
 
 def test_an_instance_of_an_unknown_type_holds_what_was_reserved(world: World) -> None:
     """What it has is not known, so the limits would seem to have its room."""
     record = world.stored()[0]
     world.snapshot = a_snapshot(types=(a_type("c5.large"),))
-    found = world.launch(record)
-    assert found is not None
-    assert found.reserved == record.reserved != {}
+    launched = world.launch(record)
+    assert launched is not None
+    assert launched.reserved == record.reserved != {}
 
 
 def test_a_launch_shows_what_ec2_refused_on_the_way(world: World) -> None:
@@ -492,35 +492,35 @@ def unlike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def runs(lab: Lab) -> list[int]:
     """How many launches run at once, wave by wave."""
-    found: list[int] = []
+    sizes: list[int] = []
 
     def noted(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
-        found.append(len(tasks))
+        sizes.append(len(tasks))
         return in_turn(tasks, patience)
 
     lab.app.adapters.run_tasks = TaskRunners(in_turn, noted)
-    return found
+    return sizes
 
 
 @pytest.mark.usefixtures("unlike")
 def test_the_first_launch_of_a_class_goes_ahead_and_the_others_follow_at_once(lab: Lab) -> None:
     """Otherwise, thirty launches at once are denied thirty times."""
-    found = runs(lab)
+    sizes = runs(lab)
     lab.provision()
-    assert found == [1, 5]
+    assert sizes == [1, 5]
     assert {claim.phase for claim in lab.claims} == {ClaimPhase.LAUNCHED}
 
 
 def test_a_launch_denied_to_the_first_is_not_tried_by_the_others(lab: Lab) -> None:
-    asked: list[str] = []
+    calls: list[str] = []
 
     def deny(_: str) -> None:
-        asked.append("launch")
+        calls.append("launch")
         raise DeniedError("ec2:CreateFleet", "UnauthorizedOperation: no", code="UnauthorizedOperation")
 
     lab.cloud.before_call = lambda call: deny(call) if call == "launch" else None
     lab.provision()
-    assert asked == ["launch"]
+    assert calls == ["launch"]
     assert lab.claims == ()
     ((_, denial),) = lab.rows.denials.items()
     assert denial.is_engaged
@@ -564,11 +564,11 @@ def test_a_launch_begins_up_to_fifteen_seconds_before_the_end(lab: Lab, seconds:
 
 @pytest.mark.usefixtures("unlike")
 def test_a_failing_launch_affects_no_other(lab: Lab) -> None:
-    left = [TransientError("ec2:CreateFleet", "503")]
+    errors = [TransientError("ec2:CreateFleet", "503")]
 
     def fail_once(call: str) -> None:
-        if call == "launch" and left:
-            raise left.pop()
+        if call == "launch" and errors:
+            raise errors.pop()
 
     lab.cloud.before_call = fail_once
     lab.provision()
@@ -595,12 +595,12 @@ def test_claims_that_got_no_instance_are_planned_again(lab: Lab) -> None:
 @pytest.mark.parametrize("dies_at", range(1, 30, 2))
 def test_a_run_that_dies_anywhere_leaves_one_instance_for_each_claim(lab: Lab, dies_at: int) -> None:
     """Between the request and the last row, some claims have their instance and others do not know of theirs."""
-    left = dies_at
+    remaining = dies_at
 
     def die(_: str) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
+        nonlocal remaining
+        remaining -= 1
+        if remaining == 0:
             raise CrashError
 
     lab.rows.before_call = lab.rows.after_call = lab.cloud.after_call = die
@@ -780,8 +780,8 @@ class TestAGroup:
             records.append(world.put(msgspec.structs.replace(record, plan=plan)))
         launches = ParallelLaunches(world.requests, world.launcher, in_turn, world.clock, at_most=10)
         classes, until = {"default": world.node_class}, NOW + timedelta(minutes=1)
-        given = Requested(tuple(records))
-        result = launches.launch(given, classes, world.snapshot.catalogue, world.report, until)
+        requested = Requested(tuple(records))
+        result = launches.launch(requested, classes, world.snapshot.catalogue, world.report, until)
         assert (world.cloud.orders, world.rows.claims, result.left) == ([], {}, [])
         assert sorted(result.refused) == ["c0", "c1"]
 

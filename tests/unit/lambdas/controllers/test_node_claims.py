@@ -202,10 +202,13 @@ def test_finalizers_of_others_stay_on_a_node_claim_whose_claim_is_gone(others: t
     run.write((INITIALIZED, None))
     assert run.names == ([INITIALIZED.name] if others else [])
     if others:
-        left = run.lab.kubernetes.raw(NODE_CLAIMS, INITIALIZED.name)
-        assert (tuple(left["metadata"]["finalizers"]), bool(left["metadata"]["deletionTimestamp"])) == (others, True)
-        run.mirror.release(left)
-        assert run.lab.kubernetes.raw(NODE_CLAIMS, INITIALIZED.name) == left, (
+        leaving = run.lab.kubernetes.raw(NODE_CLAIMS, INITIALIZED.name)
+        assert (tuple(leaving["metadata"]["finalizers"]), bool(leaving["metadata"]["deletionTimestamp"])) == (
+            others,
+            True,
+        )
+        run.mirror.release(leaving)
+        assert run.lab.kubernetes.raw(NODE_CLAIMS, INITIALIZED.name) == leaving, (
             "the next rounds of reconcile write nothing"
         )
 
@@ -218,9 +221,9 @@ RECORD = a_record()
 
 @pytest.fixture
 def server() -> FakeKubernetes:
-    found = FakeKubernetes(FakeClock(NOW))
-    found.put({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", **new_object(RECORD)})
-    return found
+    server = FakeKubernetes(FakeClock(NOW))
+    server.put({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", **new_object(RECORD)})
+    return server
 
 
 def present(server: FakeKubernetes) -> dict[str, Any]:
@@ -232,11 +235,14 @@ def write(server: FakeKubernetes, wanted: Mirrored) -> bool:
 
 
 def conditions(server: FakeKubernetes) -> dict[str, tuple[str, str]]:
-    return {one["type"]: (one["status"], one["reason"]) for one in present(server)["status"]["conditions"]}
+    return {
+        condition["type"]: (condition["status"], condition["reason"])
+        for condition in present(server)["status"]["conditions"]
+    }
 
 
-def with_conditions(**found: Condition) -> Mirrored:
-    return mirrored(RECORD, found)
+def with_conditions(**conditions: Condition) -> Mirrored:
+    return mirrored(RECORD, conditions)
 
 
 def test_labels_and_status_are_written_once(server: FakeKubernetes) -> None:
@@ -300,17 +306,17 @@ class TestFindings:
     def found(self, record: ClaimRecord, hash_of_pool: str = "1", **changes: Any) -> dict[str, Condition]:
         claim, _ = a_node_of(a_type())
         version = {labels.NODEPOOL_HASH_VERSION: labels.HASH_VERSION}
-        own = {labels.NODEPOOL_HASH: "1", **version}
-        claim = msgspec.structs.replace(claim, name="c", annotations=own, **changes)
+        annotations = {labels.NODEPOOL_HASH: "1", **version}
+        claim = msgspec.structs.replace(claim, name="c", annotations=annotations, **changes)
         pool = a_pool(own_annotations={labels.NODEPOOL_HASH: hash_of_pool, **version})
         snapshot = a_snapshot(types=(a_type(),), node_claims=(claim,), node_pools=(pool,))
         view = ClusterState(snapshot=snapshot, claims={"c": record}, commands=(), node_pools={}, node_classes={})
         return Findings(view).of(record).conditions
 
     def test_are_that_it_drifted_and_may_be_consolidated(self) -> None:
-        found = self.found(RECORD, hash_of_pool="2")
-        assert (found[DRIFTED].status, found[DRIFTED].reason) == ("True", "NodePoolDrifted")
-        assert found[CONSOLIDATABLE].status == "True"
+        conditions = self.found(RECORD, hash_of_pool="2")
+        assert (conditions[DRIFTED].status, conditions[DRIFTED].reason) == ("True", "NodePoolDrifted")
+        assert conditions[CONSOLIDATABLE].status == "True"
 
     def test_are_nothing_of_drift_where_it_is_as_its_pool_is(self) -> None:
         assert DRIFTED not in self.found(RECORD)
@@ -349,9 +355,9 @@ def by_hand(name: str, **metadata: Any) -> dict[str, Any]:
 def put_mirror(lab: Lab, name: str) -> None:
     """The NodeClaim of a claim of ours, which may be gone."""
     record = a_record()
-    own = new_object(record)
-    metadata = {**own["metadata"], "name": name, "annotations": {labels.CLAIM: name}}
-    lab.kubernetes.put({"kind": "NodeClaim", **own, "metadata": metadata})
+    obj = new_object(record)
+    metadata = {**obj["metadata"], "name": name, "annotations": {labels.CLAIM: name}}
+    lab.kubernetes.put({"kind": "NodeClaim", **obj, "metadata": metadata})
 
 
 def names(lab: Lab) -> list[str]:
@@ -361,11 +367,11 @@ def names(lab: Lab) -> list[str]:
 @pytest.fixture
 def lab() -> Lab:
     """One working node whose NodeClaim is not in the cluster."""
-    found = a_working_node()
-    for name in names(found):
-        found.kubernetes.drop(NODE_CLAIMS, name)
-    found.work.take()
-    return found
+    lab = a_working_node()
+    for name in names(lab):
+        lab.kubernetes.drop(NODE_CLAIMS, name)
+    lab.work.take()
+    return lab
 
 
 def test_a_claim_without_a_node_claim_gets_one_with_its_status(lab: Lab) -> None:
@@ -430,10 +436,10 @@ class TestManyClaims:
     @pytest.fixture
     def lab(self, monkeypatch: pytest.MonkeyPatch) -> Lab:
         monkeypatch.setattr(node_claims, "CLAIMS_A_ROUND", 2)
-        found = Lab()
+        lab = Lab()
         for name in "abcde":
-            found.rows.claims[name] = msgspec.structs.replace(a_record(age=timedelta(hours=1)), name=name)
-        return found
+            lab.rows.claims[name] = msgspec.structs.replace(a_record(age=timedelta(hours=1)), name=name)
+        return lab
 
     def test_are_made_a_few_at_a_time(self, lab: Lab) -> None:
         made = []
@@ -469,11 +475,11 @@ class TestManyClaims:
                 if lab.kubernetes.raw(NODE_CLAIMS, name)["metadata"]["labels"]["team"] == "wrong"
             )
 
-        left = []
+        outdated = []
         for _ in range(3):
             sweep(lab, NAME)
-            left.append(wrong())
-        assert left == ["bcd", "d", ""]  # the last round before wrote d
+            outdated.append(wrong())
+        assert outdated == ["bcd", "d", ""]  # the last round before wrote d
         lab.kubernetes.amend(NODE_CLAIMS, "a", {"metadata": {"labels": {"team": "wrong"}}})
         sweep(lab, NAME)
         assert wrong() == ""

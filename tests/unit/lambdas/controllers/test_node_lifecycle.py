@@ -193,7 +193,7 @@ class TestUnderABrake:
 
     def check(self, lab: Lab) -> list[tuple[str, str, str]]:
         report = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
-        return [(one.kind, one.subject, one.reason) for one in report.decisions]
+        return [(decision.kind, decision.subject, decision.reason) for decision in report.decisions]
 
     def test_a_claim_is_not_launched_before_it_is_released(self) -> None:
         lab = lost_launch()
@@ -258,7 +258,9 @@ def test_a_claim_that_ends_without_a_launch_is_checked_no_more() -> None:
     lab.clock.advance(minutes=6)
     report = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
     assert (lab.claims, lab.work.sent, report.failed_messages) == ((), [], [])
-    assert [(one.kind, one.reason) for one in report.decisions] == [("forget", ClaimReason.LAUNCH_TIMEOUT)]
+    assert [(decision.kind, decision.reason) for decision in report.decisions] == [
+        ("forget", ClaimReason.LAUNCH_TIMEOUT)
+    ]
 
 
 def test_claims_of_a_launch_whose_answer_was_lost_get_an_instance_each() -> None:
@@ -280,12 +282,12 @@ class TestANodeSmallerThanPlanned:
     def test_is_reported_once(self, small: Lab) -> None:
         for reasons in ([ClaimReason.FAILED_CONSISTENCY_CHECK], []):
             report = small.execute(work_on_claim(small.claim.name, small.clock.now()))
-            assert [one.reason for one in report.decisions] == reasons
+            assert [decision.reason for decision in report.decisions] == reasons
         assert small.claim.reason == ClaimReason.FAILED_CONSISTENCY_CHECK
         events = [
             small.kubernetes.raw(resources.EVENTS, name, "default") for name in small.kubernetes.names(resources.EVENTS)
         ]
-        about = [one["involvedObject"]["kind"] for one in events if one["reason"] == "FailedConsistencyCheck"]
+        about = [event["involvedObject"]["kind"] for event in events if event["reason"] == "FailedConsistencyCheck"]
         assert about == ["Node"]
 
     def test_costs_no_list_of_pods(self, small: Lab) -> None:
@@ -365,9 +367,9 @@ def test_a_node_claim_made_by_hand_that_cannot_be_launched_says_why() -> None:
     lab.rows.claims[name] = msgspec.structs.replace(lab.claim, plan=plan)
     lab.clock.advance(minutes=6)
     lab.execute(work_on_claim(name, lab.clock.now()))
-    events = [lab.kubernetes.raw(resources.EVENTS, one, "default") for one in lab.kubernetes.names(resources.EVENTS)]
-    said = [(one["involvedObject"]["name"], one["reason"]) for one in events]
-    assert (name, "LaunchTimeout") in said
+    events = [lab.kubernetes.raw(resources.EVENTS, name, "default") for name in lab.kubernetes.names(resources.EVENTS)]
+    told = [(event["involvedObject"]["name"], event["reason"]) for event in events]
+    assert (name, "LaunchTimeout") in told
 
 
 def test_steps_to_a_node_name_the_decision_that_wanted_it_and_its_removal_does_not(lab: Lab) -> None:
@@ -379,10 +381,10 @@ def test_steps_to_a_node_name_the_decision_that_wanted_it_and_its_removal_does_n
     made.boot()
     reports = [made.execute(work_on_claim(made.claim.name, made.clock.now()))]
     assert wanted
-    assert {one.decision_id for report in reports for one in report.decisions} == {wanted}
+    assert {decision.decision_id for report in reports for decision in report.decisions} == {wanted}
     lab.interrupt()
-    ended = [one for report in lab.tick(5) for one in report.decisions if one.kind == "terminate"]
-    assert [one.decision_id for one in ended] == [""]
+    ended = [decision for report in lab.tick(5) for decision in report.decisions if decision.kind == "terminate"]
+    assert [outcome.decision_id for outcome in ended] == [""]
 
 
 def test_a_leaving_claim_that_is_forgotten_with_its_share_of_the_limits_wakes_provision() -> None:

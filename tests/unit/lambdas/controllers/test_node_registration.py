@@ -41,7 +41,7 @@ def node_of(lab: Lab) -> str:
 
 
 def decided(report: RunReport) -> list[tuple[str, str, str, str]]:
-    return [(one.kind, one.subject, one.reason, one.message) for one in report.decisions]
+    return [(decision.kind, decision.subject, decision.reason, decision.message) for decision in report.decisions]
 
 
 def before_next(lab: Lab, call: str, act: Callable[[], None]) -> None:
@@ -57,11 +57,11 @@ def before_next(lab: Lab, call: str, act: Callable[[], None]) -> None:
 
 def conflicts(lab: Lab, times: int) -> None:
     """Let another client change the node right before this many patches."""
-    left = [ConflictError("kube:patch nodes", "the object has been modified")] * times
+    remaining = [ConflictError("kube:patch nodes", "the object has been modified")] * times
 
     def conflict(call: str) -> None:
-        if call == "patch nodes" and left:
-            raise left.pop()
+        if call == "patch nodes" and remaining:
+            raise remaining.pop()
 
     lab.kubernetes.before_call = conflict
 
@@ -74,9 +74,9 @@ def test_a_registration_restores_no_taint_that_was_removed_after_the_list() -> N
     lab.boot()
     name = node_of(lab)
     not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-    own = lab.kubernetes.raw(resources.NODES, name)["spec"]["taints"]
-    lab.kubernetes.amend(resources.NODES, name, {"spec": {"taints": [*own, not_ready]}})
-    before_next(lab, "get nodes", lambda: lab.kubernetes.amend(resources.NODES, name, {"spec": {"taints": own}}))
+    taints = lab.kubernetes.raw(resources.NODES, name)["spec"]["taints"]
+    lab.kubernetes.amend(resources.NODES, name, {"spec": {"taints": [*taints, not_ready]}})
+    before_next(lab, "get nodes", lambda: lab.kubernetes.amend(resources.NODES, name, {"spec": {"taints": taints}}))
     lab.tick(4)
     assert lab.kubernetes.raw(resources.NODES, name)["spec"].get("taints", []) == []
     assert lab.claim.is_settled
@@ -162,14 +162,14 @@ def in_a_partition_group(lab: Lab, value: str = "") -> None:
     """Let the claim's machine be of a placement group whose partition is this, unknown if empty."""
     record = lab.claim
     assert record.machine is not None
-    own = {**record.machine.labels, labels.PLACEMENT_GROUP_PARTITION: value}
-    machine = msgspec.structs.replace(record.machine, labels=own)
+    machine_labels = {**record.machine.labels, labels.PLACEMENT_GROUP_PARTITION: value}
+    machine = msgspec.structs.replace(record.machine, labels=machine_labels)
     lab.app.adapters.stores.claims.change(record, msgspec.structs.replace(record, machine=machine))
 
 
 def node_labels(lab: Lab) -> dict[str, str]:
-    found: dict[str, str] = lab.kubernetes.raw(resources.NODES, node_of(lab))["metadata"]["labels"]
-    return found
+    labels_of_node: dict[str, str] = lab.kubernetes.raw(resources.NODES, node_of(lab))["metadata"]["labels"]
+    return labels_of_node
 
 
 def test_a_node_gets_the_partition_that_ec2_chose_and_its_claim_keeps_it() -> None:
@@ -182,8 +182,11 @@ def test_a_node_gets_the_partition_that_ec2_chose_and_its_claim_keeps_it() -> No
     machine = lab.claim.machine
     assert machine is not None
     assert machine.labels[labels.PLACEMENT_GROUP_PARTITION] == "3"
-    found = node_labels(lab)
-    assert (found[labels.PLACEMENT_GROUP_PARTITION], found[labels.PLACEMENT_GROUP_ID]) == ("3", "pg-1")
+    present_labels = node_labels(lab)
+    assert (present_labels[labels.PLACEMENT_GROUP_PARTITION], present_labels[labels.PLACEMENT_GROUP_ID]) == (
+        "3",
+        "pg-1",
+    )
 
 
 def test_a_node_whose_partition_is_not_known_yet_is_registered_a_second_later() -> None:
@@ -191,7 +194,9 @@ def test_a_node_whose_partition_is_not_known_yet_is_registered_a_second_later() 
     in_a_partition_group(lab)
     report = lab.execute()
     assert (lab.claim.phase, report.counts["portErrors"]) == (ClaimPhase.LAUNCHED, 1)
-    assert any("partition" in one.message and lab.claim.instance_id in one.message for one in report.decisions)
+    assert any(
+        "partition" in decision.message and lab.claim.instance_id in decision.message for decision in report.decisions
+    )
     assert [delay for _, delay in lab.work.sent] == [AFTER_CONFLICT]
 
 
@@ -233,24 +238,24 @@ class World:
         ]
 
     def about(self) -> list[tuple[str, str]]:
-        return sorted((one["involvedObject"]["kind"], one["involvedObject"]["name"]) for one in self.written())
+        return sorted((event["involvedObject"]["kind"], event["involvedObject"]["name"]) for event in self.written())
 
     def forget(self, claim: str, message: str, reason: ClaimReason = ClaimReason.LAUNCH_DENIED) -> None:
         self.report.decide(DecisionKind.FORGET, claim, reason, message)
 
     def not_launched(self) -> list[tuple[str, str]]:
         self.events.not_launched("mine", self.report.decisions)
-        return [(one["reason"], one["message"]) for one in self.written()]
+        return [(event["reason"], event["message"]) for event in self.written()]
 
 
 def test_the_node_and_each_waiting_pod_get_the_reason() -> None:
     world = World()
     world.events.publish(STEP, [a_pod("a"), a_pod("b")])
     assert world.about() == [("Node", "n"), ("Pod", "a"), ("Pod", "b")]
-    assert {(one["type"], one["reason"], one["message"]) for one in world.written()} == {
+    assert {(event["type"], event["reason"], event["message"]) for event in world.written()} == {
         ("Warning", "InitializationTimeout", "it waits for its CNI")
     }
-    uids = [one["involvedObject"].get("uid") for one in world.written() if one["involvedObject"]["kind"] == "Pod"]
+    uids = [event["involvedObject"].get("uid") for event in world.written() if event["involvedObject"]["kind"] == "Pod"]
     assert sorted(uids) == ["uid-a", "uid-b"]
 
 
@@ -297,10 +302,10 @@ class TestANodeClaimThatIsNotLaunched:
 @pytest.fixture
 def lab() -> Lab:
     """Two pods for which a node was launched that has not joined yet."""
-    found = Lab(bind_pods=False)
-    found.kubernetes.put(a_pending_pod("a"), a_pending_pod("b"))
-    found.provision()
-    return found
+    lab = Lab(bind_pods=False)
+    lab.kubernetes.put(a_pending_pod("a"), a_pending_pod("b"))
+    lab.provision()
+    return lab
 
 
 def join(lab: Lab, **span: float) -> None:

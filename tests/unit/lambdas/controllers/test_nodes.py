@@ -54,17 +54,17 @@ class World:
         """Begin an invocation; the lists outlive it."""
         return ClaimNodes(self.kubernetes, self.clock, self.lists)
 
-    def put(self, name: str, provider_id: str = PROVIDER_ID, **own: str) -> None:
-        self.kubernetes.put(a_node_object(name, provider_id, **own))
+    def put(self, name: str, provider_id: str = PROVIDER_ID, **node_labels: str) -> None:
+        self.kubernetes.put(a_node_object(name, provider_id, **node_labels))
 
     def called(self) -> list[str]:
         """The calls since this was last asked."""
-        found, self.calls[:] = list(self.calls), []
-        return found
+        calls, self.calls[:] = list(self.calls), []
+        return calls
 
 
-def a_node_object(name: str, provider_id: str, **own: str) -> JsonObject:
-    metadata = {"name": name, "labels": own}
+def a_node_object(name: str, provider_id: str, **node_labels: str) -> JsonObject:
+    metadata = {"name": name, "labels": node_labels}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"providerID": provider_id}, "status": {}}
 
 
@@ -81,9 +81,9 @@ def test_a_node_is_read_once_by_its_name_whether_it_exists_or_not(world: World) 
     world.put("n")
     reader = world.reader()
     for _ in range(2):
-        found = reader.node("n")
-        assert found is not None
-        assert found.node.name == "n"
+        observed = reader.node("n")
+        assert observed is not None
+        assert observed.node.name == "n"
         assert reader.node("gone") is None
     assert world.called() == ["get nodes", "get nodes"]
 
@@ -117,11 +117,13 @@ def test_a_claim_without_an_instance_has_no_node_and_costs_no_call(world: World)
     assert world.called() == []
 
 
-@pytest.mark.parametrize(("provider_id", "found"), [(PROVIDER_ID, ["n"]), (OTHER_ID, []), ("", [])])
-def test_a_node_of_the_claims_name_must_report_its_instance(world: World, provider_id: str, found: list[str]) -> None:
+@pytest.mark.parametrize(("provider_id", "expected"), [(PROVIDER_ID, ["n"]), (OTHER_ID, []), ("", [])])
+def test_a_node_of_the_claims_name_must_report_its_instance(
+    world: World, provider_id: str, expected: list[str]
+) -> None:
     """A node of the same name may be of a later instance."""
     world.put("n", provider_id)
-    assert names(world.reader(), a_record()) == found
+    assert names(world.reader(), a_record()) == expected
     assert names(world.reader(), a_record(node_name="other")) == []
 
 
@@ -146,8 +148,8 @@ def test_a_node_that_was_read_after_the_list_replaces_what_was_listed(world: Wor
     reader.of(record)
     world.put("n", team="a")
     reader.refresh("n")
-    (found,) = reader.of(record)
-    assert found.labels == {"team": "a"}
+    (node,) = reader.of(record)
+    assert node.labels == {"team": "a"}
     world.kubernetes.drop(resources.NODES, "n")
     reader.refresh("n")
     assert reader.of(record) == ()
@@ -176,8 +178,8 @@ def test_a_late_claim_whose_node_joins_is_not_looked_for_elsewhere(world: World)
 
 
 def test_the_shape_has_the_zone_and_a_claim_made_by_hand_has_no_pool(world: World) -> None:
-    own = a_plan(node_pool="", labels={labels.ZONE: "us-east-1a"})
-    record = a_record(ClaimPhase.LAUNCHED, age=LATE, plan=own)
+    plan = a_plan(node_pool="", labels={labels.ZONE: "us-east-1a"})
+    record = a_record(ClaimPhase.LAUNCHED, age=LATE, plan=plan)
     world.put("n", **{labels.INITIALIZED: "true", labels.ZONE: "us-east-1a", **SHAPE})
     assert names(world.reader(), record) == ["n"]
     expected = f"{labels.INITIALIZED}=true,!{labels.NODEPOOL},{labels.INSTANCE_TYPE}=m5.large,{labels.ZONE}=us-east-1a"
@@ -317,12 +319,12 @@ def lists() -> list[str]:
 @pytest.fixture
 def lab(lists: list[str]) -> Lab:
     """Counts the objects of each list; a turn of binding lists all pods, up to its own bound."""
-    found = Lab(bind_pods=False)
-    found.kubernetes.put(a_pending_pod("p"))
-    found.provision()
-    found.boot()
-    found.kubernetes.before_call = lambda call: lists.append(call) if call.startswith("list") else None
-    return found
+    lab = Lab(bind_pods=False)
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    lab.boot()
+    lab.kubernetes.before_call = lambda call: lists.append(call) if call.startswith("list") else None
+    return lab
 
 
 def test_no_list_grows_with_the_cluster(lab: Lab, lists: list[str]) -> None:
@@ -407,25 +409,25 @@ def test_a_list_that_ends_a_claim_is_a_fresh_one(lab: Lab, lists: list[str]) -> 
 def test_lists_that_are_too_old_to_be_used_are_dropped() -> None:
     """Each may have five thousand nodes, and a sandbox lives for hours."""
     lab = Lab()
-    found = NodeLists(lab.kubernetes, lab.clock)
-    found.recent("old=1")
+    lists = NodeLists(lab.kubernetes, lab.clock)
+    lists.recent("old=1")
     lab.clock.advance(seconds=FRESH_FOR.total_seconds() / 2)
-    found.recent("recent=1")
+    lists.recent("recent=1")
     lab.clock.advance(seconds=FRESH_FOR.total_seconds() / 2)
-    found.recent("third=1")
-    assert sorted(found._listed) == ["old=1", "recent=1", "third=1"]
+    lists.recent("third=1")
+    assert sorted(lists._listed) == ["old=1", "recent=1", "third=1"]
     lab.clock.advance(milliseconds=1)
-    found.recent("fourth=1")
-    assert sorted(found._listed) == ["fourth=1", "recent=1", "third=1"]
+    lists.recent("fourth=1")
+    assert sorted(lists._listed) == ["fourth=1", "recent=1", "third=1"]
 
 
 def test_a_list_is_used_while_it_is_fresh() -> None:
     lab, calls = Lab(), list[str]()
     lab.kubernetes.before_call = calls.append
-    found = NodeLists(lab.kubernetes, lab.clock)
+    node_lists = NodeLists(lab.kubernetes, lab.clock)
     for seconds, lists in ((0.0, 1), (FRESH_FOR.total_seconds(), 1), (0.001, 2)):
         lab.clock.advance(seconds=seconds)
-        found.recent("a=1")
+        node_lists.recent("a=1")
         assert len(calls) == lists
 
 
@@ -439,10 +441,10 @@ TEAM = Taint("team", NO_SCHEDULE, "x")
 @pytest.fixture
 def kubernetes() -> FakeKubernetes:
     """An API server with one Node, which has our finalizer and another."""
-    found = FakeKubernetes(FakeClock(NOW))
-    found.put(a_joining_node("n", "aws:///z/i-1"))
-    found.amend(resources.NODES, "n", {"metadata": {"finalizers": [OURS, THEIRS]}})
-    return found
+    server = FakeKubernetes(FakeClock(NOW))
+    server.put(a_joining_node("n", "aws:///z/i-1"))
+    server.amend(resources.NODES, "n", {"metadata": {"finalizers": [OURS, THEIRS]}})
+    return server
 
 
 def seen(kubernetes: FakeKubernetes) -> ObservedNode:
@@ -504,10 +506,10 @@ def test_a_node_that_stays_loses_our_marks_alone(kubernetes: FakeKubernetes) -> 
         taints=(TEAM, DISRUPTED),
     )
     release_node(kubernetes, seen(kubernetes))
-    found = raw(kubernetes)
-    assert [taint["key"] for taint in found["spec"]["taints"]] == [TEAM.key]
-    assert labels.EXCLUDE_FROM_BALANCERS not in found["metadata"]["labels"]
-    assert found["metadata"]["annotations"] == {"other": "stays"}
+    node = raw(kubernetes)
+    assert [taint["key"] for taint in node["spec"]["taints"]] == [TEAM.key]
+    assert labels.EXCLUDE_FROM_BALANCERS not in node["metadata"]["labels"]
+    assert node["metadata"]["annotations"] == {"other": "stays"}
     patch_node(kubernetes, seen(kubernetes), labels={labels.EXCLUDE_FROM_BALANCERS: "by-hand"})
     release_node(kubernetes, seen(kubernetes))
     assert raw(kubernetes)["metadata"]["labels"][labels.EXCLUDE_FROM_BALANCERS] == "by-hand"

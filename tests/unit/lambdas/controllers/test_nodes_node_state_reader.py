@@ -27,7 +27,7 @@ def launched(lab: Lab, share: int = 0) -> list[str]:
     """The instances for a claim with this share of the launch."""
     record = a_record(ClaimPhase.REQUESTED, shares=3, share=share)
     reader = NodeStateReader(lab.kubernetes, lab.cloud, lab.clock)
-    return [found.instance_id for found in reader.launched_with(record)]
+    return [instance.instance_id for instance in reader.launched_with(record)]
 
 
 def three_instances() -> Lab:
@@ -66,8 +66,8 @@ def end(cloud: FakeCloud, instance_id: str) -> None:
 
     def ended(ids: tuple[str, ...] = ()) -> tuple[Instance, ...]:
         return tuple(
-            msgspec.structs.replace(found, state="terminated") if found.instance_id == instance_id else found
-            for found in listed(ids)
+            msgspec.structs.replace(instance, state="terminated") if instance.instance_id == instance_id else instance
+            for instance in listed(ids)
         )
 
     cloud.instances = ended  # type: ignore[method-assign] - the fake forgets at once
@@ -81,9 +81,9 @@ def facts(lab: Lab, record: ClaimRecord) -> ClaimFacts:
     return reader_of(lab).facts(record)
 
 
-def put_node(lab: Lab, name: str = "n", provider_id: str = PROVIDER_ID, **own: str) -> None:
+def put_node(lab: Lab, name: str = "n", provider_id: str = PROVIDER_ID, **node_labels: str) -> None:
     node = a_joining_node(name, provider_id)
-    node["metadata"]["labels"] |= own
+    node["metadata"]["labels"] |= node_labels
     lab.kubernetes.put(node)
 
 
@@ -110,8 +110,8 @@ def put_volume(lab: Lab, volume: str, node: str = "n", claim: str = "") -> None:
         lab.kubernetes.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
 
 
-def keys(found: ClaimFacts) -> list[str]:
-    return [pod.key for pod in found.pods]
+def keys(facts: ClaimFacts) -> list[str]:
+    return [pod.key for pod in facts.pods]
 
 
 class TestTheNode:
@@ -176,12 +176,12 @@ class TestThePods:
         put_pod(lab, "a")
         assert keys(facts(lab, a_record())) == []
 
-    @pytest.mark.parametrize(("minutes", "found"), [(14, []), (15, ["default/a"])])
-    def test_of_a_node_that_is_late_to_start_are_read(self, minutes: int, found: list[str]) -> None:
+    @pytest.mark.parametrize(("minutes", "expected"), [(14, []), (15, ["default/a"])])
+    def test_of_a_node_that_is_late_to_start_are_read(self, minutes: int, expected: list[str]) -> None:
         lab = Lab()
         put_node(lab)
         put_pod(lab, "a")
-        assert keys(facts(lab, a_record(ClaimPhase.REGISTERED, age=timedelta(minutes=minutes)))) == found
+        assert keys(facts(lab, a_record(ClaimPhase.REGISTERED, age=timedelta(minutes=minutes)))) == expected
 
     def test_of_a_leaving_node_that_never_registered_are_not_read(self) -> None:
         """No pod can be on it; a node says by its label that it registered although the row does not know."""
@@ -214,8 +214,8 @@ class TestThePods:
         lab = Lab()
         lab.kubernetes.put(a_pending_pod("a"), a_pending_pod("b"), a_pending_pod("ends"))
         lab.kubernetes.amend(resources.PODS, "ends", {"metadata": {"deletionTimestamp": NOW.isoformat()}}, "default")
-        found = reader_of(lab).unbound_pods({"default/a", "default/ends"})
-        assert [pod.key for pod in found] == ["default/a"]
+        pods = reader_of(lab).unbound_pods({"default/a", "default/ends"})
+        assert [pod.key for pod in pods] == ["default/a"]
 
 
 class TestBudgets:

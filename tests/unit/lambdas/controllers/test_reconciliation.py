@@ -66,7 +66,7 @@ class ObservedPoolsWorld:
     def follow(self, *pools: NodePool) -> list[tuple[str, str, str]]:
         report = RunReport()
         ObservedPoolBrakes(self.brakes, self.brakes, self.clock).follow(a_snapshot(node_pools=pools), report)
-        return [(one.kind, one.subject, one.reason) for one in report.decisions]
+        return [(decision.kind, decision.subject, decision.reason) for decision in report.decisions]
 
     def held(self) -> list[str]:
         return [brake.node_pool for brake in self.brakes.held() if brake.kind is BrakeKind.OBSERVED]
@@ -120,19 +120,19 @@ def test_a_failing_part_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.M
 
 def test_each_round_in_which_a_sweep_fails_is_counted(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """`fleetwright status` said "1 rounds", however long it had failed."""
-    (sweep,) = (one for one in lab.app.reconciliation.sweeps if one.name == "demotedInstances")
+    (sweep,) = (sweep for sweep in lab.app.reconciliation.sweeps if sweep.name == "demotedInstances")
 
     def fail(self: object, round_: object) -> None:
         raise TransientError("ec2:DescribeInstances", "throttled")
 
     monkeypatch.setattr(type(sweep), "run", fail)
-    found = []
+    states = []
     for _ in range(3):
         lab.clock.advance(minutes=1)
         lab.reconcile()
-        found.append(lab.rows.sweeps[sweep.name])
-    assert [state.failures for state in found] == [1, 2, 3]
-    assert len({state.clean_at for state in found}) == 1
+        states.append(lab.rows.sweeps[sweep.name])
+    assert [state.failures for state in states] == [1, 2, 3]
+    assert len({state.clean_at for state in states}) == 1
     monkeypatch.undo()
     lab.clock.advance(minutes=1)
     lab.reconcile()
@@ -153,7 +153,11 @@ def test_objects_that_cannot_be_read_are_told_each_round(lab: Lab) -> None:
     for _ in range(2):
         lab.clock.advance(minutes=2)
         decisions = lab.reconcile().decisions
-        (told,) = (one for one in decisions if "broken" in one.subject and one.reason == RunReason.CANNOT_BE_READ)
+        (told,) = (
+            decision
+            for decision in decisions
+            if "broken" in decision.subject and decision.reason == RunReason.CANNOT_BE_READ
+        )
         assert told.kind == "skip"
         assert "Near" in told.message
 
@@ -184,8 +188,8 @@ def failing_at(called: str) -> Callable[[str], None]:
 
 
 def a_sweep(lab: Lab, name: str = "demotedInstances") -> Sweep:
-    (found,) = (one for one in lab.app.reconciliation.sweeps if one.name == name)
-    return found
+    (only,) = (sweep for sweep in lab.app.reconciliation.sweeps if sweep.name == name)
+    return only
 
 
 def state(lab: Lab, name: str = "demotedInstances") -> SweepState:
@@ -224,7 +228,9 @@ def test_a_sweep_without_time_is_left_out_and_told(lab: Lab) -> None:
     report = round_of_a_new_sandbox(lab, time=MARGIN - timedelta(seconds=1))
     assert report.counts["skippedSweeps"] > 1
     assert report.counts["failedSweeps"] == report.counts["skippedSweeps"]
-    told = {one.subject: one.message for one in report.decisions if one.reason == RunReason.TIME_SHORT}
+    told = {
+        decision.subject: decision.message for decision in report.decisions if decision.reason == RunReason.TIME_SHORT
+    }
     assert told[f"sweep {a_sweep(lab).name}"] == f"skipped, last clean at {clean_at:%H:%M:%S}"
     assert (state(lab).clean_at, state(lab).failures) == (clean_at, 1)
 
@@ -286,11 +292,11 @@ def world() -> World:
 
 
 def with_claim(**changes: Any) -> Callable[[World], World]:
-    return lambda world: (tuple(msgspec.structs.replace(one, **changes) for one in world[0]), world[1])
+    return lambda world: (tuple(msgspec.structs.replace(obj, **changes) for obj in world[0]), world[1])
 
 
 def with_instance(**changes: Any) -> Callable[[World], World]:
-    return lambda world: (world[0], tuple(msgspec.structs.replace(one, **changes) for one in world[1]))
+    return lambda world: (world[0], tuple(msgspec.structs.replace(obj, **changes) for obj in world[1]))
 
 
 def beside(**changes: Any) -> Callable[[World], World]:
@@ -430,8 +436,8 @@ def test_what_is_new_is_recorded_for_disrupt_even_if_the_table_does_not_take_it(
 
 
 def test_versions_name_each_object_in_order() -> None:
-    own = {"name": "b", "uid": "u", "resourceVersion": "7", "labels": {}}
-    assert versions([{"metadata": own}, {"metadata": {"name": "a"}}, {"metadata": None}, {}]) == (
+    metadata = {"name": "b", "uid": "u", "resourceVersion": "7", "labels": {}}
+    assert versions([{"metadata": metadata}, {"metadata": {"name": "a"}}, {"metadata": None}, {}]) == (
         ("", "", ""),
         ("", "", ""),
         ("a", "", ""),

@@ -68,14 +68,14 @@ def test_what_was_read_is_counted() -> None:
     counts = {"instanceTypes": 0, "onDemandPrices": 3, "spotPrices": 3, ESTIMATED_PRICES: 0, STALE_MARKET: 0}
     assert refreshed()[1].counts == counts
     without_spot = msgspec.structs.replace(MARKET, spot=None)
-    found = refreshed(market=without_spot, prices_are_estimates=True)[1].counts
-    assert (found["spotPrices"], found[ESTIMATED_PRICES]) == (0, 1)
+    counted = refreshed(market=without_spot, prices_are_estimates=True)[1].counts
+    assert (counted["spotPrices"], counted[ESTIMATED_PRICES]) == (0, 1)
 
 
 def test_each_part_that_could_not_be_read_or_is_old_is_a_problem_of_its_own() -> None:
     _, report = refreshed(problems=("spot failed",), prices_read_at=NOW - PRICES_STALE_AFTER)
     assert (report.counts["catalogueProblems"], report.counts[STALE_MARKET]) == (2, 1)
-    assert [(one.subject, one.reason, one.message) for one in report.decisions] == [
+    assert [(decision.subject, decision.reason, decision.message) for decision in report.decisions] == [
         ("catalogue", RunReason.CATALOGUE_NOT_READ, "spot failed"),
         ("catalogue", RunReason.CATALOGUE_NOT_READ, "prices were last read at 2026-11-19 21:00 UTC"),
     ]
@@ -96,8 +96,8 @@ READING = QuotaReading(limits={"L-1": 64}, used={"shop": {"L-1": 8}}, limits_rea
 class Quotas:
     """The account and the bucket in one: what is read next, what is stored, and what was stored in this run."""
 
-    def __init__(self, stored: QuotaReading | None, found: QuotaReading | Exception) -> None:
-        self.stored, self.found = stored, found
+    def __init__(self, stored: QuotaReading | None, reading: QuotaReading | Exception) -> None:
+        self.stored, self.found = stored, reading
         self.saved: list[QuotaReading] = []
 
     def reading(self) -> QuotaReading | None:
@@ -118,7 +118,7 @@ def later(span: timedelta, **changes: Any) -> QuotaReading:
 
 
 @pytest.mark.parametrize(
-    ("stored", "found", "is_saved"),
+    ("stored", "reading", "is_saved"),
     [
         (None, READING, True),
         (READING, later(timedelta(minutes=1)), False),
@@ -129,12 +129,12 @@ def later(span: timedelta, **changes: Any) -> QuotaReading:
     ],
 )
 def test_a_reading_is_stored_where_it_differs_or_the_stored_one_is_old(
-    stored: QuotaReading | None, found: QuotaReading, *, is_saved: bool
+    stored: QuotaReading | None, reading: QuotaReading, *, is_saved: bool
 ) -> None:
     """A write each minute costs more than all reads; a reading that is never renewed counts for nothing after half an hour."""
-    quotas, report = Quotas(stored, found), RunReport()
-    assert QuotaRefresh(quotas, quotas).refresh(report) is found
-    assert quotas.saved == ([found] if is_saved else [])
+    quotas, report = Quotas(stored, reading), RunReport()
+    assert QuotaRefresh(quotas, quotas).refresh(report) is reading
+    assert quotas.saved == ([reading] if is_saved else [])
     assert (report.counts, report.decisions) == ({}, [])
 
 

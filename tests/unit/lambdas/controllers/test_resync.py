@@ -197,16 +197,16 @@ def test_the_node_pools_of_a_pass_say_whether_the_next_run_must_ask(world: World
 @pytest.fixture
 def lab() -> Lab:
     """A node with a ReplicaSet's pod that keeps it; `disrupt` has run and skips observations."""
-    found = Lab()
+    lab = Lab()
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
-    found.kubernetes.put(a_pending_pod("p", cpu="3", metadata={"ownerReferences": [owner]}))
-    found.settle()
-    found.bind("p")
+    lab.kubernetes.put(a_pending_pod("p", cpu="3", metadata={"ownerReferences": [owner]}))
+    lab.settle()
+    lab.bind("p")
     for _ in range(3):
-        found.clock.advance(minutes=2)
-        found.disrupt()
-    assert skips(found)
-    return found
+        lab.clock.advance(minutes=2)
+        lab.disrupt()
+    assert skips(lab)
+    return lab
 
 
 def skips(lab: Lab) -> bool:
@@ -233,9 +233,9 @@ def test_a_message_of_the_audit_log_ends_the_resync_period(lab: Lab) -> None:
     lab.app.provisioning.record_change()
     assert not skips(lab)
     record = {"body": msgspec.json.encode(wake_up("NodePoolChanged")).decode()}
-    own = {"body": msgspec.json.encode(wake_up("again", NOW)).decode()}
-    assert woken_by({"Records": [own, record]}) is WokenBy.NEWS
-    assert woken_by({"Records": [own]}) is WokenBy.ITSELF
+    own_record = {"body": msgspec.json.encode(wake_up("again", NOW)).decode()}
+    assert woken_by({"Records": [own_record, record]}) is WokenBy.NEWS
+    assert woken_by({"Records": [own_record]}) is WokenBy.ITSELF
     assert woken_by({}) is WokenBy.SCHEDULE
 
 
@@ -281,11 +281,11 @@ def test_closed_budgets_are_checked_before_anything_else_is_listed(lab: Lab) -> 
     lab.kubernetes.amend(resources.NODE_POOLS, "default", {"spec": DISRUPTION_RESYNC_CLOSED})
     lab.app.provisioning.record_change()
     lab.disrupt()  # a run lists NodePools anyway, and finds their budgets closed
-    asked: list[str] = []
-    lab.kubernetes.before_call = asked.append
+    calls: list[str] = []
+    lab.kubernetes.before_call = calls.append
     report = lab.disrupt()
     assert report.counts["closedBudgets"] == 1
-    assert asked == ["list nodepools", "list calendars"]
+    assert calls == ["list nodepools", "list calendars"]
 
 
 def test_pods_are_observed_before_a_window_opens_so_that_consolidate_after_is_over(lab: Lab) -> None:

@@ -107,18 +107,18 @@ def test_looks_that_find_nothing_come_less_often_and_one_that_does_resets_that()
     pace, now, spacings = RunPace(), NOW, []
     assert pace.earliest(now) == now
     for _ in range(5):
-        pace.ended(now, found=False)
+        pace.ended(now, has_commands=False)
         spacings.append(pace.earliest(now) - now)
         now += spacings[-1]
     assert spacings == [SPACING, SPACING, 2 * SPACING, 4 * SPACING, WIDEST_SPACING]
-    pace.ended(now, found=True)
+    pace.ended(now, has_commands=True)
     assert pace.earliest(now) - now == SPACING
 
 
 def test_a_known_moment_comes_before_the_spacing_is_over() -> None:
     """Otherwise, a fleet whose `consolidateAfter` ends just after a pass waits for ten seconds more."""
     pace = RunPace()
-    pace.ended(NOW, found=False)
+    pace.ended(NOW, has_commands=False)
     pace.awaits(NOW + 6 * SECOND)
     assert pace.earliest(NOW) == NOW + 6 * SECOND
     assert pace.earliest(NOW + 7 * SECOND) == NOW + 7 * SECOND
@@ -131,14 +131,14 @@ def test_a_known_moment_comes_before_the_spacing_is_over() -> None:
 def test_a_known_moment_that_is_always_near_adds_few_passes() -> None:
     """In a cluster whose pods come and go all day, `consolidateAfter` of some node is always about to end."""
 
-    def passes(known: timedelta | None) -> list[datetime]:
-        pace, now, found = RunPace(), NOW, list[datetime]()
+    def passes(until_next: timedelta | None) -> list[datetime]:
+        pace, now, moments = RunPace(), NOW, list[datetime]()
         while now < NOW + timedelta(minutes=10):
-            found.append(now)
-            pace.ended(now, found=False)
-            pace.awaits(None if known is None else now + known)
+            moments.append(now)
+            pace.ended(now, has_commands=False)
+            pace.awaits(None if until_next is None else now + until_next)
             now = pace.earliest(now)
-        return found
+        return moments
 
     near = passes(SECOND)
     assert all(later - earlier >= GATHERED for earlier, later in pairwise(near))
@@ -148,12 +148,12 @@ def test_a_known_moment_that_is_always_near_adds_few_passes() -> None:
 @pytest.fixture
 def lab() -> Lab:
     """A node with a pod that has just come, whose NodePool waits before it consolidates."""
-    found = Lab()
-    found.kubernetes.put(a_pending_pod("p", cpu="3"))
-    found.settle()
-    found.bind("p")
-    found.clock.advance(minutes=2)
-    return found
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p", cpu="3"))
+    lab.settle()
+    lab.bind("p")
+    lab.clock.advance(minutes=2)
+    return lab
 
 
 def test_a_woken_run_looks_at_once_and_the_next_one_waits(lab: Lab) -> None:
@@ -161,10 +161,10 @@ def test_a_woken_run_looks_at_once_and_the_next_one_waits(lab: Lab) -> None:
     assert "spacedRuns" not in lab.disrupt(is_woken=True).counts
     lab.run_requests.take()
     lab.clock.advance(seconds=4)
-    asked: list[str] = []
-    lab.kubernetes.before_call = asked.append
+    calls: list[str] = []
+    lab.kubernetes.before_call = calls.append
     assert lab.disrupt(is_woken=True).counts == {"spacedRuns": 1}
-    assert asked == []
+    assert calls == []
     assert [delay for _, delay in lab.run_requests.sent] == [6 * SECOND]
     lab.disrupt(is_woken=True)
     assert len(lab.run_requests.sent) == 1

@@ -83,10 +83,10 @@ def test_the_message_has_the_explanation_and_the_time_of_the_retry_in_utc() -> N
 def test_what_a_person_can_resolve_comes_first_and_then_by_code() -> None:
     capacity = a_denial("InsufficientInstanceCapacity")
     quota, access = a_denial("VcpuLimitExceeded"), a_denial("UnauthorizedOperation")
-    found = denied_launches("default", [capacity, quota, access])
-    told = [part.split(" from ")[0] for part in found["message"].split("; ") if " from ec2:" in part]
+    denied = denied_launches("default", [capacity, quota, access])
+    told = [part.split(" from ")[0] for part in denied["message"].split("; ") if " from ec2:" in part]
     assert told == ["UnauthorizedOperation", "VcpuLimitExceeded", "InsufficientInstanceCapacity"]
-    assert found["reason"] == "UnauthorizedOperation"
+    assert denied["reason"] == "UnauthorizedOperation"
 
 
 def test_a_code_with_dots_is_a_reason_that_kubernetes_accepts() -> None:
@@ -162,7 +162,7 @@ def test_a_store_that_cannot_be_read_leaves_the_condition_as_it_is(monkeypatch: 
 def written(lab: Lab) -> set[str]:
     """The types of the NodePool's conditions."""
     conditions = lab.kubernetes.raw(resources.NODE_POOLS, "default")["status"]["conditions"]
-    return {found["type"] for found in conditions}
+    return {condition["type"] for condition in conditions}
 
 
 CLASS = NodeClass(name="default", spec_hash="hash-1")
@@ -193,11 +193,11 @@ class World:
 
     @property
     def annotations(self) -> dict[str, str]:
-        found: dict[str, str] = self.manifest["metadata"].get("annotations", {})
-        return found
+        annotations: dict[str, str] = self.manifest["metadata"].get("annotations", {})
+        return annotations
 
     def conditions(self) -> dict[str, str]:
-        return {one["type"]: one["status"] for one in self.manifest["status"]["conditions"]}
+        return {condition["type"]: condition["status"] for condition in self.manifest["status"]["conditions"]}
 
     def write(self, node_class: NodeClass = CLASS) -> bool | None:
         return self.status.write(self.manifest, node_class, [], [MORE], self.report)
@@ -299,8 +299,8 @@ def test_a_class_that_became_invalid_keeps_no_free_addresses() -> None:
 def test_places_of_reservations_are_kept_beside_the_status_in_karpenters_form() -> None:
     """The schema of the status has no field for them."""
     world = World()
-    found = [{"id": "cr-2", "places": 3}, {"id": "cr-1", "places": 0}]
-    world.cloud.resolution = {**world.cloud.resolution, "capacityReservations": found}
+    reservations = [{"id": "cr-2", "places": 3}, {"id": "cr-1", "places": 0}]
+    world.cloud.resolution = {**world.cloud.resolution, "capacityReservations": reservations}
     world.write()
     assert world.manifest["status"]["capacityReservations"] == [{"id": "cr-2"}, {"id": "cr-1"}]
     assert world.annotations[labels.RESERVATION_PLACES] == '{"cr-1":0,"cr-2":3}'
@@ -313,11 +313,15 @@ def test_places_of_reservations_are_kept_beside_the_status_in_karpenters_form() 
 def test_what_has_not_begun_is_kept_beside_the_status() -> None:
     """Karpenter's schema of the status has no such state: the API server would refuse all of it."""
     world = World()
-    found = [{"id": "cr-1", "state": "scheduled", "startTime": "2026-11-21T11:30:00Z", "places": 2}]
-    world.cloud.resolution = {**world.cloud.resolution, "capacityReservations": [], "upcomingReservations": found}
+    reservations = [{"id": "cr-1", "state": "scheduled", "startTime": "2026-11-21T11:30:00Z", "places": 2}]
+    world.cloud.resolution = {
+        **world.cloud.resolution,
+        "capacityReservations": [],
+        "upcomingReservations": reservations,
+    }
     world.write()
     assert "upcomingReservations" not in world.manifest["status"]
-    assert json.loads(world.annotations[labels.UPCOMING_RESERVATIONS]) == found
+    assert json.loads(world.annotations[labels.UPCOMING_RESERVATIONS]) == reservations
     del world.cloud.resolution["upcomingReservations"]
     world.clock.advance(hours=1)
     world.write()
@@ -330,13 +334,13 @@ def test_subnets_with_few_addresses_are_kept_beside_the_status_and_written_only_
     few = {"readAt": "2026-07-01T00:00:00Z", "perNode": 1, "free": {"subnet-1": 7}}
     later = {**few, "readAt": "2026-07-01T00:05:00Z"}
     fewer = {**later, "free": {"subnet-1": 6}}
-    for found, written in ((few, few), (later, few), (fewer, fewer)):
-        world.cloud.resolution = {**world.cloud.resolution, "subnetAddresses": found}
+    for resolved, written in ((few, few), (later, few), (fewer, fewer)):
+        world.cloud.resolution = {**world.cloud.resolution, "subnetAddresses": resolved}
         world.write()
         assert "subnetAddresses" not in world.manifest["status"]
         assert json.loads(world.annotations[labels.SUBNET_ADDRESSES]) == written
         world.clock.advance(hours=1)
-    world.cloud.resolution = {key: found for key, found in world.cloud.resolution.items() if key != "subnetAddresses"}
+    world.cloud.resolution = {key: part for key, part in world.cloud.resolution.items() if key != "subnetAddresses"}
     world.write()
     assert labels.SUBNET_ADDRESSES not in world.annotations
 
@@ -385,8 +389,8 @@ def answered(lab: Lab, *, fields: dict[str, str], code: str = "") -> None:
 
 def validation_events(lab: Lab) -> list[tuple[str, str]]:
     events = [lab.kubernetes.raw(resources.EVENTS, name, "default") for name in lab.kubernetes.names(resources.EVENTS)]
-    own = [event for event in events if event["involvedObject"]["kind"] == "EC2NodeClass"]
-    return sorted((event["type"], event["message"]) for event in own)
+    class_events = [event for event in events if event["involvedObject"]["kind"] == "EC2NodeClass"]
+    return sorted((event["type"], event["message"]) for event in class_events)
 
 
 def test_what_ec2_says_about_a_class_is_kept_in_its_annotation_alone(lab: Lab) -> None:
@@ -460,7 +464,9 @@ def test_each_registered_node_of_the_launched_type_shows_its_memory() -> None:
     memory = {node.name: node.capacity[quantity.MEMORY] for node in view.snapshot.nodes}
     for claims in (view.claims, dict(reversed(view.claims.items()))):
         seen = seen_memory("default", msgspec.structs.replace(view, claims=claims))
-        assert {(one.instance_type, one.memory) for one in seen} == {("m5.xlarge", memory[n]) for n in (first, second)}
+        assert {(reading.instance_type, reading.memory) for reading in seen} == {
+            ("m5.xlarge", memory[n]) for n in (first, second)
+        }
     assert list(seen_memory("other", view)) == []
     lab.kubernetes.amend(resources.NODES, first, {"metadata": {"labels": {labels.INSTANCE_TYPE: "m5.large"}}})
     assert len(list(seen_memory("default", lab.app.shared.observer.observe()))) == 1
@@ -486,17 +492,20 @@ MISSING = "EC2NodeClass 'default' is missing or not ready"
 def test_ready_is_the_worse_of_both(
     problem: str, classes: dict[str, bool | None], statuses: tuple[str, ...], message: str
 ) -> None:
-    found = pool_readiness(a_pool(problem=problem), classes)
-    assert [one["type"] for one in found] == ["ValidationSucceeded", "NodeClassReady", "Ready"]
-    assert tuple(one["status"] for one in found) == statuses
-    assert found[-1]["message"] == message
-    assert [one["message"] for one in found[:2]] == [problem, "" if classes.get("default") else MISSING]
+    conditions = pool_readiness(a_pool(problem=problem), classes)
+    assert [condition["type"] for condition in conditions] == ["ValidationSucceeded", "NodeClassReady", "Ready"]
+    assert tuple(condition["status"] for condition in conditions) == statuses
+    assert conditions[-1]["message"] == message
+    assert [condition["message"] for condition in conditions[:2]] == [
+        problem,
+        "" if classes.get("default") else MISSING,
+    ]
 
 
 def paused(*brakes: Brake, nodes: str = "10%") -> tuple[str, str, str]:
     pool = a_pool(disruption=Disruption(budgets=(Budget(nodes=nodes),)))
-    found = disruption_paused(pool, EngagedBrakes(brakes))
-    return found["status"], found["reason"], found["message"]
+    told = disruption_paused(pool, EngagedBrakes(brakes))
+    return told["status"], told["reason"], told["message"]
 
 
 def test_the_first_brake_that_stops_a_disruption_is_told() -> None:
@@ -521,7 +530,7 @@ def test_an_unreadable_budget_closes_the_pool() -> None:
 )
 def test_a_missing_class_is_an_error_and_a_new_one_is_not(ready: dict[str, bool | None], expected: str) -> None:
     """One is a mistake of its author, the other is over after a round."""
-    conditions = {found["type"]: found["status"] for found in pool_readiness(a_pool(), ready)}
+    conditions = {condition["type"]: condition["status"] for condition in pool_readiness(a_pool(), ready)}
     assert (conditions["NodeClassReady"], conditions["Ready"]) == (expected, expected)
 
 
@@ -585,8 +594,8 @@ def test_a_node_pool_reports_an_unreadable_budget(lab: Lab) -> None:
 
 def object_status_paused(lab: Lab, pool: str) -> tuple[str, str, str]:
     conditions = lab.kubernetes.raw(resources.NODE_POOLS, pool)["status"]["conditions"]
-    found = next(c for c in conditions if c["type"] == "DisruptionPaused")
-    return found["status"], found["reason"], found["message"]
+    told = next(c for c in conditions if c["type"] == "DisruptionPaused")
+    return told["status"], told["reason"], told["message"]
 
 
 def test_the_usage_of_a_pools_last_node_leaves_its_status(lab: Lab) -> None:
@@ -691,7 +700,7 @@ def registration(lab: Lab) -> dict[str, str]:
     """The condition NodeRegistrationHealthy after a round."""
     lab.reconcile()
     conditions = lab.kubernetes.raw(resources.NODE_POOLS, "default")["status"]["conditions"]
-    return next(found for found in conditions if found["type"] == "NodeRegistrationHealthy")
+    return next(condition for condition in conditions if condition["type"] == "NodeRegistrationHealthy")
 
 
 def test_a_node_pool_reports_that_half_of_its_last_nodes_failed_until_it_changes(lab: Lab) -> None:
@@ -734,12 +743,12 @@ def events(kubernetes: FakeKubernetes) -> list[str]:
 def test_a_stop_is_told_once_and_stands_in_the_condition_until_it_ends() -> None:
     """Otherwise, somebody waits for new images on nodes that do not go, or gets an event each minute."""
     kubernetes, pool = FakeKubernetes(FakeClock(NOW)), a_node_pool()
-    found = rollout_condition(STOPPED, pool, kubernetes, NOW)
-    assert (found["type"], found["status"], found["reason"]) == (ROLLOUT_STOPPED, "True", "ReplacementsNotReady")
-    assert f"{NOW + FIRST_STOP:%Y-%m-%dT%H:%M:%SZ}: node n was not ready" in found["message"]
-    assert events(kubernetes) == [found["message"]]
+    stopped = rollout_condition(STOPPED, pool, kubernetes, NOW)
+    assert (stopped["type"], stopped["status"], stopped["reason"]) == (ROLLOUT_STOPPED, "True", "ReplacementsNotReady")
+    assert f"{NOW + FIRST_STOP:%Y-%m-%dT%H:%M:%SZ}: node n was not ready" in stopped["message"]
+    assert events(kubernetes) == [stopped["message"]]
 
-    told = {**pool, "status": {"conditions": [found]}}
+    told = {**pool, "status": {"conditions": [stopped]}}
     quiet = FakeKubernetes(FakeClock(NOW))
     assert rollout_condition(STOPPED, told, quiet, NOW + timedelta(minutes=1))["status"] == "True"
     assert events(quiet) == []
@@ -865,16 +874,18 @@ def test_a_dropped_field_is_a_condition_an_event_and_a_count_once_it_is_news() -
     manifest = {**world.manifest, "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass"}
     manifest["spec"] = {**(manifest.get("spec") or {}), "hibernation": {"enabled": True}}
     teller = UnknownFields(world.kubernetes, world.clock)
-    (found,) = teller.condition(manifest, about_node_class(manifest), world.report)
-    assert (found["type"], found["status"], found["reason"]) == ("KnownFields", "False", "UnknownField")
-    assert "spec.hibernation" in found["message"]
+    (dropped,) = teller.condition(manifest, about_node_class(manifest), world.report)
+    assert (dropped["type"], dropped["status"], dropped["reason"]) == ("KnownFields", "False", "UnknownField")
+    assert "spec.hibernation" in dropped["message"]
     assert world.report.counts == {"unknownFields": 1}
     assert len(world.kubernetes.names(resources.EVENTS)) == 1
-    told = {**manifest, "status": {"conditions": [found]}}
-    assert teller.condition(told, about_node_class(told), world.report) == [found]
+    told = {**manifest, "status": {"conditions": [dropped]}}
+    assert teller.condition(told, about_node_class(told), world.report) == [dropped]
     assert len(world.report.decisions) == 1
     mended = {**told, "spec": world.manifest.get("spec") or {}}
-    assert [one["status"] for one in teller.condition(mended, about_node_class(mended), world.report)] == ["True"]
+    assert [condition["status"] for condition in teller.condition(mended, about_node_class(mended), world.report)] == [
+        "True"
+    ]
     assert teller.condition(world.manifest, about_node_class(world.manifest), world.report) == []
 
 
@@ -908,9 +919,9 @@ def test_a_cluster_says_of_every_kind_which_fields_it_drops() -> None:
         resources.NODE_OVERLAYS: "priced",
     }
     for kind, name in objects.items():
-        found = lab.kubernetes.raw(kind, name)["status"]["conditions"]
-        (known,) = [one for one in found if one["type"] == "KnownFields"]
-        assert (known["status"], "spec.hibernation" in known["message"]) == ("False", True)
+        conditions = lab.kubernetes.raw(kind, name)["status"]["conditions"]
+        (known_fields,) = [condition for condition in conditions if condition["type"] == "KnownFields"]
+        assert (known_fields["status"], "spec.hibernation" in known_fields["message"]) == ("False", True)
     lab.provision()
     assert lab.claims == ()
     accepted = {"annotations": {labels.IGNORED_FIELDS: "spec.hibernation"}}
@@ -944,7 +955,7 @@ def test_a_node_pool_launches_nothing_with_a_field_of_its_template_that_is_dropp
         lab.reconcile()
         lab.provision()
         written = lab.kubernetes.raw(resources.NODE_POOLS, "default")["status"]["conditions"]
-        return {one["type"]: (one["status"], one.get("message") or "") for one in written}
+        return {condition["type"]: (condition["status"], condition.get("message") or "") for condition in written}
 
     status, message = conditions()["ValidationSucceeded"]
     assert (status == "True", len(lab.claims) == 1) == (launches, launches)

@@ -19,12 +19,12 @@ POD = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memo
 
 @pytest.fixture
 def lab() -> Lab:
-    found = Lab(feature_gates="CapacityBuffer=true")
-    found.kubernetes.put(
+    lab = Lab(feature_gates="CapacityBuffer=true")
+    lab.kubernetes.put(
         {"kind": "PodTemplate", "metadata": {"name": "shape", "namespace": "default"}, "template": {"spec": POD}},
         a_buffer(podTemplateRef={"name": "shape"}, replicas=1),
     )
-    return found
+    return lab
 
 
 def a_buffer(**spec: Any) -> JsonObject:
@@ -37,7 +37,7 @@ def a_buffer(**spec: Any) -> JsonObject:
 
 def conditions(lab: Lab) -> dict[str, tuple[str, str]]:
     status = lab.kubernetes.raw(resources.CAPACITY_BUFFERS, "spare", "default")["status"]
-    return {found["type"]: (found["status"], found["reason"]) for found in status["conditions"]}
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in status["conditions"]}
 
 
 def test_room_is_launched_without_any_pending_pod_and_only_once(lab: Lab) -> None:
@@ -159,12 +159,12 @@ def with_room() -> Lab:
 
 def said(lab: Lab, name: str = "train-1") -> dict[str, tuple[str, str]]:
     status = lab.kubernetes.raw(resources.PROVISIONING_REQUESTS, name, "default").get("status", {})
-    return {found["type"]: (found["status"], found["reason"]) for found in status.get("conditions", ())}
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in status.get("conditions", ())}
 
 
 def message(lab: Lab, kind: str) -> str:
     status = lab.kubernetes.raw(resources.PROVISIONING_REQUESTS, "train-1", "default")["status"]
-    return next(found["message"] for found in status["conditions"] if found["type"] == kind)
+    return next(condition["message"] for condition in status["conditions"] if condition["type"] == kind)
 
 
 def a_consumer(lab: Lab, name: str, value: str) -> JsonObject:
@@ -301,10 +301,10 @@ def an_object(name: str, version: str, uid: str = "u") -> dict[str, Any]:
 
 def test_objects_are_the_same_by_name_uid_and_version_in_any_order() -> None:
     """Otherwise, an edited NodePool is seen with the next whole observation only."""
-    one, other = an_object("a", "1"), an_object("b", "1")
-    assert versions([one, other]) == versions([other, one])
+    first, other = an_object("a", "1"), an_object("b", "1")
+    assert versions([first, other]) == versions([other, first])
     for changed in (an_object("b", "2"), an_object("b", "1", "v"), an_object("c", "1"), {}):
-        assert versions([one, other]) != versions([one, changed])
+        assert versions([first, other]) != versions([first, changed])
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_a_mapping_in_a_status_is_replaced_whole(present: Any, wanted: Any, patc
 
 
 @pytest.mark.parametrize(
-    ("status", "given", "reason"),
+    ("status", "requested", "reason"),
     [
         ("True", "", "Ready"),
         ("False", "", "ReadyFailed"),
@@ -332,9 +332,9 @@ def test_a_mapping_in_a_status_is_replaced_whole(present: Any, wanted: Any, patc
         ("False", "SubnetsNotFound", "SubnetsNotFound"),
     ],
 )
-def test_a_condition_has_the_reason_that_is_usual_for_its_status(status: str, given: str, reason: str) -> None:
+def test_a_condition_has_the_reason_that_is_usual_for_its_status(status: str, requested: str, reason: str) -> None:
     """Users and their tools wait for these words, which are Karpenter's."""
-    assert condition("Ready", status, "why", reason=given) == {
+    assert condition("Ready", status, "why", reason=requested) == {
         "type": "Ready",
         "status": status,
         "reason": reason,
@@ -349,5 +349,5 @@ def test_a_status_that_is_no_status_is_replaced(status: object) -> None:
     lab.kubernetes.put({**a_class_manifest("strange", metadata={"generation": 1}), "status": status})
     present = Present.of(resources.EC2_NODE_CLASSES, lab.kubernetes.raw(resources.EC2_NODE_CLASSES, "strange"))
     assert StatusWriter(lab.kubernetes, lab.clock).write(present, {"conditions": [condition("Ready", "True")]})
-    (found,) = lab.kubernetes.raw(resources.EC2_NODE_CLASSES, "strange")["status"]["conditions"]
-    assert (found["type"], found["status"]) == ("Ready", "True")
+    (written,) = lab.kubernetes.raw(resources.EC2_NODE_CLASSES, "strange")["status"]["conditions"]
+    assert (written["type"], written["status"]) == ("Ready", "True")

@@ -234,7 +234,7 @@ def chosen_one_by_one(
                 Requirement.one_of(labels.RESERVATION_ID, *identities),
             ]
         )
-        return draft.narrowed(context.table.narrowed(draft.reqs, asked=context.table.intern(asked)))
+        return draft.narrowed(context.table.narrowed(draft.reqs, required=context.table.intern(asked)))
 
     with_room = [n for n, places in reservations.left.items() if places > 0 and restricted_to(n).is_possible]
     ranked = sorted(with_room, key=lambda n: (restricted_to(n).price, n))

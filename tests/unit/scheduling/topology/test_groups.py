@@ -328,7 +328,7 @@ def test_a_node_counts_where_one_that_may_come_up_does(pool: tuple[Requirement, 
     ]
     new_nodes = NewNodeMembership(groups, context.templates, table)
     for narrowed in NARROWED:
-        reqs = table.narrowed(template.offered, asked=table.conjunction(narrowed))
+        reqs = table.narrowed(template.offered, required=table.conjunction(narrowed))
         nodes = _nodes(pool, narrowed)
         assert (reqs != IMPOSSIBLE and template.types.mask(reqs) > 0) is bool(nodes)
         for number, way in enumerate(WAYS if nodes else ()):
@@ -865,6 +865,16 @@ def test_a_zone_is_no_empty_domain_for_a_pod_that_no_new_node_can_take() -> None
     by_rack, by_zone = (TopologySpread(key, 1, selector=WEB) for key in ("rack", labels.ZONE))
     plan = plan_of(types=(TYPE,), nodes=nodes, pods=(running("r", "n0"), *webs(1, spreads=(by_rack, by_zone))))
     assert places(plan) == {"p0": "n0"}
+
+
+def test_a_zone_is_no_empty_domain_for_pods_that_must_all_be_in_another() -> None:
+    """Pods that must join their own kind in a zone cannot be spread over zones: kube-scheduler counts the one with nodes."""
+    together = (PodAffinityTerm(labels.ZONE, WEB),)
+    plan = plan_of(
+        types=(TYPE,), pods=webs(5, spreads=(TopologySpread(labels.ZONE, 1, selector=WEB),), affinity=together)
+    )
+    assert reasons_of(plan) == {}
+    assert len({zone for claim in plan.claims for zone in claim.zones}) == 1
 
 
 # DaemonSets' pods come with a new node, and rules between pods count them there.

@@ -48,7 +48,9 @@ def test_the_built_in_catalogue_is_large_priced_and_quick() -> None:
 @pytest.mark.parametrize("region", regions())
 def test_every_region_sells_priced_types_in_its_zones(region: str) -> None:
     """A region whose table is empty or mistyped would leave all pods without a node."""
-    offerings = [offering for found in builtin_catalogue(region).default for offering in found.offerings]
+    offerings = [
+        offering for instance_type in builtin_catalogue(region).default for offering in instance_type.offerings
+    ]
     assert len({offering.instance_type for offering in offerings}) > 140
     assert {offering.zone[:-1] for offering in offerings} == {region}
     assert all(offering.price > 0 for offering in offerings)

@@ -49,12 +49,12 @@ class World:
         self.gate.learn(self.record, self.node_class, admission, refused, CALL, now, RunReport())
 
 
-def admitted(found: Admission | Refusal) -> Admission:
-    assert isinstance(found, Admission)
-    return found
+def admitted(answer: Admission | Refusal) -> Admission:
+    assert isinstance(answer, Admission)
+    return answer
 
 
-def refusal(found: Admission | Refusal) -> str:
-    assert isinstance(found, Refusal)
-    assert found.reason is ClaimReason.LAUNCH_HELD_BACK
-    return found.message
+def refusal(answer: Admission | Refusal) -> str:
+    assert isinstance(answer, Refusal)
+    assert answer.reason is ClaimReason.LAUNCH_HELD_BACK
+    return answer.message

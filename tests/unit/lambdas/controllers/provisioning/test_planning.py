@@ -229,7 +229,7 @@ def test_no_run_lists_pods_while_another_plans(lab: Lab) -> None:
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append
     report = lab.provision({"wakeUp": "PodUnschedulable"})
-    assert ([found.reason for found in report.decisions], calls) == (["PlannerBusy"], [])
+    assert ([decision.reason for decision in report.decisions], calls) == (["PlannerBusy"], [])
 
 
 def an_owned_pod(name: str, kind: str) -> JsonObject:
@@ -291,7 +291,7 @@ def test_nothing_is_planned_if_every_pending_pod_has_a_node_in_flight(lab: Lab) 
     lab.kubernetes.before_call = calls.append
     lab.clock.advance(seconds=1)
     report = lab.provision({"wakeUp": "PodUnschedulable"})
-    assert [found.reason for found in report.decisions] == ["NodesUnderWay"]
+    assert [decision.reason for decision in report.decisions] == ["NodesUnderWay"]
     assert (report.counts["pendingPods"], report.counts["awaitedPods"]) == (1, 1)
     assert calls == [f"list pods {UNBOUND}", "list nodepools"]
     calls.clear()
@@ -352,8 +352,8 @@ def test_nodes_that_stay_and_claims_without_a_node_are_not_asked_about() -> None
 
 @pytest.mark.parametrize(("number", "lists"), [(LEAVING_ASKED_MAX, LEAVING_ASKED_MAX), (LEAVING_ASKED_MAX + 1, 0)])
 def test_many_leaving_nodes_are_not_asked_about_one_by_one(number: int, lists: int) -> None:
-    found, calls = displaced(*map(a_leaving_claim, range(number)))
-    assert (found, len(calls)) == (lists == 0, lists)
+    moved, calls = displaced(*map(a_leaving_claim, range(number)))
+    assert (moved, len(calls)) == (lists == 0, lists)
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ class World:
         return plan, decided.draft
 
     def refused(self) -> list[PodReason]:
-        return [found.reason for found in self.plan()[0].unschedulable]
+        return [unplaced.reason for unplaced in self.plan()[0].unschedulable]
 
 
 def test_a_plan_is_counted_and_made_again_as_long_as_it_launches_nodes() -> None:
@@ -427,16 +427,17 @@ def test_a_pod_that_ec2_alone_keeps_from_a_node_says_so(monkeypatch: pytest.Monk
     catalogue = world.view.snapshot.catalogue
     types = tuple(
         msgspec.structs.replace(
-            one, offerings=tuple(msgspec.structs.replace(offer, available=False) for offer in one.offerings)
+            instance_type,
+            offerings=tuple(msgspec.structs.replace(offer, available=False) for offer in instance_type.offerings),
         )
-        for one in catalogue.default
+        for instance_type in catalogue.default
     )
     refusing = msgspec.structs.replace(catalogue, default=types)
-    assert [found.reason for found in world.plan(catalogue=refusing)[0].unschedulable] == [
+    assert [unplaced.reason for unplaced in world.plan(catalogue=refusing)[0].unschedulable] == [
         PodReason.NO_OFFERING_AVAILABLE
     ]
     assert PodReason.NO_OFFERING_AVAILABLE not in {
-        found.reason for found in large.plan(catalogue=refusing)[0].unschedulable
+        unplaced.reason for unplaced in large.plan(catalogue=refusing)[0].unschedulable
     }
     monkeypatch.setattr(large.decision._observer.open_market, "without_refusals", None)
     large.lab.clock.advance(seconds=REUSED_FOR.total_seconds())
@@ -520,7 +521,11 @@ def test_a_pod_whose_reason_raises_is_set_aside(lab: Lab, monkeypatch: pytest.Mo
     lab.kubernetes.put(a_pending_pod("p"), a_pending_pod("odd", cpu="65"), a_pending_pod("large", cpu=LARGE))
     report = lab.provision()
     assert lab.claim.phase is ClaimPhase.LAUNCHED
-    reasons = {found.subject: found.reason for found in report.decisions if found.kind is DecisionKind.UNSCHEDULABLE}
+    reasons = {
+        decision.subject: decision.reason
+        for decision in report.decisions
+        if decision.kind is DecisionKind.UNSCHEDULABLE
+    }
     assert reasons == {"default/odd": PodReason.SET_ASIDE, "default/large": PodReason.NO_OFFERING_FITS}
     assert report.counts["setAsideObjects"] == 1
 
@@ -578,7 +583,7 @@ def test_a_lost_reply_causes_no_second_instance(lab: Lab) -> None:
     assert lab.claim.attempts == 1
     lab.tick()
     assert lab.claim.phase is ClaimPhase.LAUNCHED
-    assert [found.instance_id for found in lab.cloud.instances()] == [lab.claim.instance_id]
+    assert [instance.instance_id for instance in lab.cloud.instances()] == [lab.claim.instance_id]
 
 
 def test_a_denied_launch_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,7 +262,7 @@ def test_a_table_that_does_not_answer_delays_no_pod(world: World) -> None:
     world.rows.before_call = fail
     world.launch(of_web())
     assert world.report.counts == {"portErrors": 1}
-    assert [(one.kind, one.subject, one.reason) for one in world.report.decisions] == [
+    assert [(decision.kind, decision.subject, decision.reason) for decision in world.report.decisions] == [
         ("skip", "move history", "TransientError")
     ]
 

@@ -116,7 +116,7 @@ def test_pods_of_a_launch_under_way_are_not_planned_again(lab: Lab) -> None:
     lab.kubernetes.put(a_pending_pod("p"))
     lab.provision()
     report = lab.provision()
-    assert [found.reason for found in report.decisions] == ["NodesUnderWay"]
+    assert [decision.reason for decision in report.decisions] == ["NodesUnderWay"]
     assert len(lab.cloud.instances()) == 1
     assert lab.claim.name in lab.rows.nominated
 
@@ -381,7 +381,7 @@ def test_a_brake_on_launches_stops_the_run_before_it_plans(lab: Lab) -> None:
     lab.kubernetes.put(a_pending_pod("p"))
     report = lab.provision()
     assert (lab.claims, lab.rows.leases) == ((), {})
-    ((kind, subject),) = [(one.kind, one.subject) for one in report.decisions]
+    ((kind, subject),) = [(decision.kind, decision.subject) for decision in report.decisions]
     assert (kind, subject) == ("skip", "launches")
 
 
@@ -506,7 +506,7 @@ def test_a_pod_that_fits_on_a_node_is_told_and_protects_it(lab: Lab) -> None:
     lab.kubernetes.put(a_pending_pod("q"))
     report = lab.provision()
     node = lab.claim.node_name
-    bound = [(one.subject, one.message) for one in report.decisions if one.kind == "bind"]
+    bound = [(decision.subject, decision.message) for decision in report.decisions if decision.kind == "bind"]
     assert bound == [("default/q", f"expected on {node}")]
     assert node in lab.rows.nominated
 

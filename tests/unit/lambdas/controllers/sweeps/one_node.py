@@ -29,14 +29,14 @@ def a_working_node(*, protected: bool = False) -> Lab:
 
 def finalizers(lab: Lab) -> list[str]:
     (name,) = lab.kubernetes.names(resources.NODES)
-    found: list[str] = lab.kubernetes.raw(resources.NODES, name)["metadata"].get("finalizers", [])
-    return found
+    finalizers: list[str] = lab.kubernetes.raw(resources.NODES, name)["metadata"].get("finalizers", [])
+    return finalizers
 
 
 def event_objects(lab: Lab, reason: str) -> list[tuple[str, str]]:
     """Kind and name of the objects of events with that reason."""
-    found = [lab.kubernetes.raw(resources.EVENTS, name, "default") for name in lab.kubernetes.names(resources.EVENTS)]
-    return sorted((e["involvedObject"]["kind"], e["involvedObject"]["name"]) for e in found if e["reason"] == reason)
+    events = [lab.kubernetes.raw(resources.EVENTS, name, "default") for name in lab.kubernetes.names(resources.EVENTS)]
+    return sorted((e["involvedObject"]["kind"], e["involvedObject"]["name"]) for e in events if e["reason"] == reason)
 
 
 def amend(lab: Lab, **changes: Any) -> ClaimRecord:
@@ -53,6 +53,6 @@ def a_round(lab: Lab) -> ReconcileRound:
 
 def sweep(lab: Lab, name: str, round_: ReconcileRound | None = None) -> RunReport:
     """Run one sweep alone."""
-    found = round_ or a_round(lab)
-    next(one for one in lab.app.sweeps if one.name == name).run(found)
-    return found.report
+    current_round = round_ or a_round(lab)
+    next(sweep for sweep in lab.app.sweeps if sweep.name == name).run(current_round)
+    return current_round.report

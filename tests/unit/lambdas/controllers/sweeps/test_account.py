@@ -46,9 +46,9 @@ def test_the_next_boundaries_of_calendars_become_schedules_in_utc(lab: Lab) -> N
         {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Calendar", "metadata": metadata, "spec": spec}
     )
     lab.reconcile()
-    found = sorted(lab.windows.present.values())
-    assert [expression[-9:-1] for expression in found] == ["06:50:00", "07:00:00", "18:00:00"] * 2
-    assert all(expression.startswith("at(") for expression in found)
+    expressions = sorted(lab.windows.present.values())
+    assert [expression[-9:-1] for expression in expressions] == ["06:50:00", "07:00:00", "18:00:00"] * 2
+    assert all(expression.startswith("at(") for expression in expressions)
 
 
 # Caps that come after nodes.

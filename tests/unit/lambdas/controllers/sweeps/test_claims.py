@@ -219,7 +219,7 @@ def test_expired_nodes_go_within_the_budget() -> None:
         assert sum(claim.deletion is not None for claim in lab.claims) == 1
     assert report.counts["expiredButBlocked"] == 2
     (leaving,) = (claim for claim in lab.claims if claim.deletion is not None)
-    (told,) = (found for found in report.decisions if found.reason == NodeReason.BUDGET)
+    (told,) = (decision for decision in report.decisions if decision.reason == NodeReason.BUDGET)
     assert told.subject == "default"
     assert told.message == (
         "2 nodes wait for their turn: the disruption budgets of NodePool default let 1 of 3 nodes go for Expired now; "
@@ -403,16 +403,16 @@ def test_a_pod_that_must_not_be_disrupted_keeps_it_and_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("within", "left"),
+    ("within", "remaining"),
     [(DUE_BEFORE, REPLACED_WITHIN), (timedelta(minutes=1), timedelta(minutes=1)), (-DAYS, -DAYS)],
     ids=["hours", "a minute", "past"],
 )
-def test_in_its_last_hours_it_goes_without_budgets(within: timedelta, left: timedelta) -> None:
+def test_in_its_last_hours_it_goes_without_budgets(within: timedelta, remaining: timedelta) -> None:
     """Its pods wait for replacements no longer than the date allows."""
     lab = retiring(within, budget="0")
     deletion, report = swept(lab)
     assert deletion is not None
-    assert (deletion.reason, deletion.ends_at) == (TerminationReason.SCHEDULED_CHANGE_DUE, lab.clock.now() + left)
+    assert (deletion.reason, deletion.ends_at) == (TerminationReason.SCHEDULED_CHANGE_DUE, lab.clock.now() + remaining)
     assert report.counts == {}
 
 
@@ -527,8 +527,8 @@ def test_a_calendar_that_closes_and_opens_again_and_again_empties_nothing(
 
 def events(lab: Lab) -> list[str]:
     """The messages about NodePools whose changes settle, in their order."""
-    found = [lab.kubernetes.raw(resources.EVENTS, name, "default") for name in lab.kubernetes.names(resources.EVENTS)]
-    told = [event for event in found if event["reason"] == NodeReason.ROLLOUT_SETTLING]
+    every = [lab.kubernetes.raw(resources.EVENTS, name, "default") for name in lab.kubernetes.names(resources.EVENTS)]
+    told = [event for event in every if event["reason"] == NodeReason.ROLLOUT_SETTLING]
     return [event["message"] for event in sorted(told, key=lambda event: str(event["lastTimestamp"]))]
 
 

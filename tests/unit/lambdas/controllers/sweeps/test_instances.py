@@ -38,14 +38,14 @@ CAPACITY_BLOCKS_NAME = "capacityBlocks"
 
 def in_block(lab: Lab, kind: str = CAPACITY_BLOCK) -> Lab:
     """The claim's instance is in the reservation cr-1."""
-    own = Offering("m5.large", "us-east-1a", labels.RESERVED, 0, reservation_id="cr-1", reservation_type=kind)
-    amend(lab, machine=msgspec.structs.replace(lab.claim.machine, offering=own))
+    offering = Offering("m5.large", "us-east-1a", labels.RESERVED, 0, reservation_id="cr-1", reservation_type=kind)
+    amend(lab, machine=msgspec.structs.replace(lab.claim.machine, offering=offering))
     return lab
 
 
 def ending(lab: Lab, end: str, identity: str = "cr-1", **changes: Any) -> None:
-    found = {"id": identity, "reservationType": CAPACITY_BLOCK, "endTime": end, **changes}
-    body = {"status": {"capacityReservations": [found]}}
+    reservation = {"id": identity, "reservationType": CAPACITY_BLOCK, "endTime": end, **changes}
+    body = {"status": {"capacityReservations": [reservation]}}
     lab.kubernetes.amend(resources.EC2_NODE_CLASSES, "default", body)
 
 
@@ -111,21 +111,21 @@ OWN = {labels.RESERVATION_ID: "cr-1", labels.RESERVATION_TYPE: "default", labels
 @pytest.fixture
 def demoted_lab() -> Lab:
     """The node's instance was launched into a reservation, and EC2 lists it as on-demand now."""
-    found = a_working_node()
-    machine = found.claim.machine
+    lab = a_working_node()
+    machine = lab.claim.machine
     assert machine is not None
     reserved = msgspec.structs.replace(machine.offering, capacity_type=labels.RESERVED, price=0, reservation_id="cr-1")
-    own = {**machine.labels, labels.CAPACITY_TYPE: labels.RESERVED, **OWN}
-    amend(found, machine=msgspec.structs.replace(machine, offering=reserved, labels=own))
-    found.kubernetes.amend(resources.NODES, found.claim.node_name, {"metadata": {"labels": own}})
-    (instance,) = found.cloud.instances()
-    found.cloud.put(msgspec.structs.replace(instance, capacity_type=labels.ON_DEMAND))
-    return found
+    machine_labels = {**machine.labels, labels.CAPACITY_TYPE: labels.RESERVED, **OWN}
+    amend(lab, machine=msgspec.structs.replace(machine, offering=reserved, labels=machine_labels))
+    lab.kubernetes.amend(resources.NODES, lab.claim.node_name, {"metadata": {"labels": machine_labels}})
+    (instance,) = lab.cloud.instances()
+    lab.cloud.put(msgspec.structs.replace(instance, capacity_type=labels.ON_DEMAND))
+    return lab
 
 
 def node_labels(lab: Lab) -> dict[str, str]:
-    found: dict[str, str] = lab.kubernetes.raw(resources.NODES, lab.claim.node_name)["metadata"]["labels"]
-    return found
+    labels_of_node: dict[str, str] = lab.kubernetes.raw(resources.NODES, lab.claim.node_name)["metadata"]["labels"]
+    return labels_of_node
 
 
 def test_its_claim_and_node_say_so_and_it_has_a_price(demoted_lab: Lab) -> None:
@@ -135,9 +135,9 @@ def test_its_claim_and_node_say_so_and_it_has_a_price(demoted_lab: Lab) -> None:
     assert machine is not None
     zone = machine.offering.zone
     assert machine.offering == Offering("m5.large", zone, labels.ON_DEMAND, nanodollars(0.1))
-    for found in (machine.labels, node_labels(demoted_lab)):
-        assert found[labels.CAPACITY_TYPE] == labels.ON_DEMAND
-        assert not OWN.keys() & found.keys()
+    for present_labels in (machine.labels, node_labels(demoted_lab)):
+        assert present_labels[labels.CAPACITY_TYPE] == labels.ON_DEMAND
+        assert not OWN.keys() & present_labels.keys()
     (decision,) = report.decisions
     assert (decision.kind, decision.subject, decision.reason) == ("relabel", demoted_lab.claim.name, "ReservationEnded")
     assert decision.message == f"instance {demoted_lab.claim.instance_id} is on-demand now"
@@ -201,7 +201,7 @@ def test_an_instance_that_fails_its_checks_is_replaced_without_forcing_its_pods(
     lab.tick(6)
     assert lab.claim.deletion is not None
     assert (lab.claim.deletion.reason, "system status check" in lab.claim.deletion.message) == ("Unhealthy", True)
-    assert [found.instance_id for found in lab.cloud.instances()] == [sick]
+    assert [instance.instance_id for instance in lab.cloud.instances()] == [sick]
 
 
 def test_impaired_instances_wait_for_the_budgets() -> None:
@@ -323,7 +323,7 @@ def test_few_claims_go_at_once_because_their_instances_vanished() -> None:
     assert len(lab.claims) == 3
     for name in lab.kubernetes.names(resources.NODES):
         lab.kubernetes.amend(resources.NODES, name, NOT_READY)
-    lab.cloud.terminate([found.instance_id for found in lab.cloud.instances()])
+    lab.cloud.terminate([instance.instance_id for instance in lab.cloud.instances()])
     lab.clock.advance(minutes=5)
     report = lab.reconcile()
     assert len([claim for claim in lab.claims if claim.deletion is not None]) == 1
@@ -397,10 +397,10 @@ def test_of_sixty_claims_three_go_in_a_round() -> None:
     lab = losing(a_working_node())
     record = lab.claim
     for number in range(59):
-        own = msgspec.structs.replace(
+        machine = msgspec.structs.replace(
             record.machine, instance_id=f"i-x{number:02d}", provider_id=f"aws:///z/i-x{number:02d}"
         )
-        lab.rows.claims[f"x{number:02d}"] = msgspec.structs.replace(record, name=f"x{number:02d}", machine=own)
+        lab.rows.claims[f"x{number:02d}"] = msgspec.structs.replace(record, name=f"x{number:02d}", machine=machine)
     report = sweep(lab, LOST_NAME)
     assert len([claim for claim in lab.claims if claim.deletion is not None]) == 3
     assert report.counts[LOST_INSTANCES_HELD] == 57

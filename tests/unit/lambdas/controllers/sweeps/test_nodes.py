@@ -99,9 +99,9 @@ def test_a_node_that_joined_again_under_its_name_works_again() -> None:
     lab.reconcile()
     lab.tick(6)
     assert lab.taints() == []
-    found = lab.kubernetes.raw(resources.NODES, node)["metadata"]
-    assert found["labels"][labels.INITIALIZED] == found["labels"][labels.REGISTERED] == "true"
-    assert labels.TERMINATION_FINALIZER in found["finalizers"]
+    metadata = lab.kubernetes.raw(resources.NODES, node)["metadata"]
+    assert metadata["labels"][labels.INITIALIZED] == metadata["labels"][labels.REGISTERED] == "true"
+    assert labels.TERMINATION_FINALIZER in metadata["finalizers"]
     assert (lab.claim.phase, lab.claim.instance_id, lab.claim.deletion) == (ClaimPhase.INITIALIZED, instance, None)
     assert opened is not None
     assert lab.claim.initialized_at is not None
@@ -185,7 +185,7 @@ def test_a_deleted_node_object_without_an_instance_is_released() -> None:
     lab = a_working_node()
     name = lab.claim.node_name
     lab.rows.claims.clear()
-    lab.cloud.terminate([found.instance_id for found in lab.cloud.instances()])
+    lab.cloud.terminate([instance.instance_id for instance in lab.cloud.instances()])
     lab.clock.advance(seconds=ORPHANED_AFTER.total_seconds())
     lab.reconcile()
     assert lab.kubernetes.names(resources.NODES) == [name]
@@ -211,7 +211,7 @@ def test_a_node_object_kept_by_a_foreign_finalizer_is_reported_once() -> None:
     lab = a_working_node()
     name = lab.claim.node_name
     lab.rows.claims.clear()
-    lab.cloud.terminate([found.instance_id for found in lab.cloud.instances()])
+    lab.cloud.terminate([instance.instance_id for instance in lab.cloud.instances()])
     lab.clock.advance(seconds=ORPHANED_AFTER.total_seconds())
     both = {"finalizers": [*finalizers(lab), "example.com/theirs"]}
     lab.kubernetes.amend(resources.NODES, name, {**NOT_READY, "metadata": both})
@@ -230,7 +230,7 @@ def test_a_node_object_that_becomes_ready_or_is_replaced_meanwhile_stays() -> No
         lab = a_working_node()
         name = lab.claim.node_name
         lab.rows.claims.clear()
-        lab.cloud.terminate([found.instance_id for found in lab.cloud.instances()])
+        lab.cloud.terminate([instance.instance_id for instance in lab.cloud.instances()])
         lab.clock.advance(seconds=ORPHANED_AFTER.total_seconds())
         lab.kubernetes.amend(resources.NODES, name, NOT_READY)
         lab.kubernetes.delete(resources.NODES, name)
@@ -238,7 +238,7 @@ def test_a_node_object_that_becomes_ready_or_is_replaced_meanwhile_stays() -> No
         lab.kubernetes.amend(resources.NODES, name, meanwhile)
         report = sweep(lab, "strayNodes", round_)
         assert lab.kubernetes.names(resources.NODES) == [name]
-        assert [one for one in report.decisions if one.reason == "StrayNode"] == []
+        assert [decision for decision in report.decisions if decision.reason == "StrayNode"] == []
 
 
 NAME = "strayTaints"
@@ -260,9 +260,9 @@ def node(lab: Lab) -> dict[str, Any]:
 
 @pytest.fixture
 def lab() -> Lab:
-    found = a_working_node()
-    found.work.take()
-    return found
+    lab = a_working_node()
+    lab.work.take()
+    return lab
 
 
 def test_a_stray_taint_goes_with_its_label_and_reason(lab: Lab) -> None:
@@ -404,7 +404,7 @@ def test_a_node_that_does_not_start_in_time_goes_and_its_pods_are_planned_again(
     told = next(d for d in report.decisions if d.reason == "InitializationTimeout")
     assert (told.subject, "not ready" in told.message) == ("node", True)
     lab.tick(4)
-    assert first.instance_id not in {found.instance_id for found in lab.cloud.instances()}
+    assert first.instance_id not in {instance.instance_id for instance in lab.cloud.instances()}
     assert first.name not in {claim.name for claim in lab.claims}
 
 

@@ -221,11 +221,11 @@ def test_counters_of_a_table_that_lost_some_rows_count_what_is_rebuilt() -> None
 def test_instances_of_one_request_are_named_after_their_claims() -> None:
     """Otherwise, a lost table would leave nodes whose tags do not say which claim they are."""
     lab = a_fleet(3, is_named=False)
-    assert len({found.tags[labels.CLAIM] for found in lab.cloud.instances()}) == 1
+    assert len({instance.tags[labels.CLAIM] for instance in lab.cloud.instances()}) == 1
     lab.reconcile()
-    tags = {found.instance_id: found.tags for found in lab.cloud.instances()}
+    tags = {instance.instance_id: instance.tags for instance in lab.cloud.instances()}
     for key in (labels.CLAIM, labels.NODECLAIM, "Name"):
-        assert {instance: found[key] for instance, found in tags.items()} == {
+        assert {instance: instance_tags[key] for instance, instance_tags in tags.items()} == {
             claim.instance_id: claim.name for claim in lab.claims
         }
 
@@ -240,7 +240,7 @@ def test_claims_of_instances_that_were_never_named_are_rebuilt_under_names_of_th
     lab.reconcile()
     assert ids(lab) == running
     assert sorted(claim.instance_id for claim in lab.claims) == running
-    assert {found.tags[labels.CLAIM] for found in lab.cloud.instances()} == {claim.name for claim in lab.claims}
+    assert {instance.tags[labels.CLAIM] for instance in lab.cloud.instances()} == {claim.name for claim in lab.claims}
 
 
 def test_a_claim_is_launched_though_others_exceed_a_limit_of_which_it_takes_nothing() -> None:
@@ -258,7 +258,7 @@ YOUNG = timedelta(minutes=1)
 
 
 def an_instance(number: int, claim: str, *, age: timedelta = YOUNG, state: str = "running", **tags: str) -> Instance:
-    own = {labels.CLAIM: claim, labels.NODEPOOL: "default"}
+    claim_tags = {labels.CLAIM: claim, labels.NODEPOOL: "default"}
     return Instance(
         instance_id=f"i-{number}",
         instance_type="m5.large",
@@ -266,7 +266,7 @@ def an_instance(number: int, claim: str, *, age: timedelta = YOUNG, state: str =
         capacity_type="spot",
         state=state,
         launched_at=NOW - age,
-        tags={**own, **tags},
+        tags={**claim_tags, **tags},
     )
 
 
@@ -306,13 +306,13 @@ def a_node(name: str, instance: Instance) -> Node:
     return Node(name=name, provider_id=instance.provider_id)
 
 
-def problems(found: UnclaimedInstances) -> list[str]:
-    return [one.problem for one in found.unclaimed]
+def problems(classified: UnclaimedInstances) -> list[str]:
+    return [stray.problem for stray in classified.unclaimed]
 
 
 def test_the_instance_of_a_known_claim_is_none_of_them() -> None:
-    found = found_in(an_instance(1, "c"), claims=(a_claim("c"),))
-    assert (found.awaited, found.unnamed, found.unclaimed, found.tagged) == ((), (), (), 1)
+    classified = found_in(an_instance(1, "c"), claims=(a_claim("c"),))
+    assert (classified.awaited, classified.unnamed, classified.unclaimed, classified.tagged) == ((), (), (), 1)
 
 
 @pytest.mark.parametrize(
@@ -325,8 +325,8 @@ def test_the_instance_of_a_known_claim_is_none_of_them() -> None:
     ids=["terminated", "ending", "without our tag"],
 )
 def test_what_is_gone_or_not_ours_is_left_out(instance: Instance) -> None:
-    found = found_in(instance)
-    assert (found.unclaimed, found.tagged) == ((), 0)
+    classified = found_in(instance)
+    assert (classified.unclaimed, classified.tagged) == ((), 0)
 
 
 def test_the_instance_of_a_claim_that_cannot_be_read_is_left_out() -> None:
@@ -362,8 +362,8 @@ def test_an_unnamed_instance_is_left_out_if_the_claim_that_cannot_be_read_may_sh
     """One mistyped row must not keep the instances of all launches: they cost money, and their pods wait for them."""
     readable = tuple(a_claim(name, token="t", shares=2, share=index) for index, name in enumerate(names))
     row = UnreadableRow("cluster#claims#3", unreadable, f"row {unreadable} cannot be read")
-    found = found_in(unnamed(7, "launch-t"), claims=readable, unreadable=(row,))
-    assert (found.unclaimed == ()) is is_left_out
+    classified = found_in(unnamed(7, "launch-t"), claims=readable, unreadable=(row,))
+    assert (classified.unclaimed == ()) is is_left_out
 
 
 class TestAStranger:
@@ -371,29 +371,29 @@ class TestAStranger:
 
     def test_can_have_its_claim_rebuilt(self) -> None:
         instance = an_instance(7, "x")
-        found = found_in(instance)
-        assert [(one.instance, one.node, one.problem) for one in found.unclaimed] == [(instance, None, "")]
-        assert found.rebuildable == found.unclaimed
+        classified = found_in(instance)
+        assert [(stray.instance, stray.node, stray.problem) for stray in classified.unclaimed] == [(instance, None, "")]
+        assert classified.rebuildable == classified.unclaimed
 
     def test_comes_with_its_node(self) -> None:
         instance = an_instance(7, "x")
-        found = found_in(instance, nodes=(a_node("n", instance), a_node("m", an_instance(8, "y"))))
-        assert [one.node.name for one in found.unclaimed if one.node is not None] == ["n"]
+        classified = found_in(instance, nodes=(a_node("n", instance), a_node("m", an_instance(8, "y"))))
+        assert [stray.node.name for stray in classified.unclaimed if stray.node is not None] == ["n"]
 
     def test_with_two_nodes_comes_without_any(self) -> None:
         """One of them is stale, and which is not known."""
         instance = an_instance(7, "x")
-        found = found_in(instance, nodes=(a_node("n", instance), a_node("m", instance)))
-        assert [one.node for one in found.unclaimed] == [None]
+        classified = found_in(instance, nodes=(a_node("n", instance), a_node("m", instance)))
+        assert [stray.node for stray in classified.unclaimed] == [None]
 
     @pytest.mark.parametrize(("age", "count"), [(timedelta(seconds=59), 0), (YOUNG, 1)])
     def test_that_was_launched_just_now_may_be_stored_in_a_moment(self, age: timedelta, count: int) -> None:
         assert len(found_in(an_instance(7, "x", age=age)).unclaimed) == count
 
     def test_whose_name_another_instance_has_is_one_too_many(self) -> None:
-        found = found_in(an_instance(7, "c"), claims=(a_claim("c"),))
-        assert problems(found) == ["claim c has another instance, i-1"]
-        assert found.rebuildable == ()
+        classified = found_in(an_instance(7, "c"), claims=(a_claim("c"),))
+        assert problems(classified) == ["claim c has another instance, i-1"]
+        assert classified.rebuildable == ()
 
     @pytest.mark.parametrize("joined", [(), (9,), (8,)])
     def test_with_copied_tags_gets_no_claim_in_place_of_the_instance_whose_tags_they_are(
@@ -401,11 +401,13 @@ class TestAStranger:
     ) -> None:
         """Otherwise the instance itself would be drained as unknown. It is the one that has joined, else the oldest."""
         first, copy = an_instance(9, "x", age=2 * YOUNG), an_instance(8, "x")
-        nodes = tuple(a_node(f"n-{one}", first if one == 9 else copy) for one in joined)
-        found = found_in(first, copy, nodes=nodes)
-        own = copy if joined == (8,) else first
-        assert [stray.instance for stray in found.rebuildable] == [own]
-        assert [stray.is_copy for stray in found.unclaimed] == [stray.instance != own for stray in found.unclaimed]
+        nodes = tuple(a_node(f"n-{number}", first if number == 9 else copy) for number in joined)
+        classified = found_in(first, copy, nodes=nodes)
+        original = copy if joined == (8,) else first
+        assert [stray.instance for stray in classified.rebuildable] == [original]
+        assert [stray.is_copy for stray in classified.unclaimed] == [
+            stray.instance != original for stray in classified.unclaimed
+        ]
 
     @pytest.mark.parametrize(
         ("tags", "problem"),
@@ -428,9 +430,9 @@ class TestAStranger:
         assert problems(found_in(instance, nodes=(a_node("n", instance),))) == [""]
 
     def test_of_several_the_first_id_comes_first(self) -> None:
-        found = found_in(an_instance(9, "z"), an_instance(7, "x"), an_instance(8, "y"))
-        assert [one.instance.instance_id for one in found.unclaimed] == ["i-7", "i-8", "i-9"]
-        assert found.tagged == 3
+        classified = found_in(an_instance(9, "z"), an_instance(7, "x"), an_instance(8, "y"))
+        assert [stray.instance.instance_id for stray in classified.unclaimed] == ["i-7", "i-8", "i-9"]
+        assert classified.tagged == 3
 
 
 class TestAnAwaitedInstance:
@@ -438,15 +440,15 @@ class TestAnAwaitedInstance:
 
     def test_is_its_claims(self) -> None:
         instance = an_instance(7, "c")
-        found = found_in(instance, claims=(waiting("c"),))
-        assert (found.awaited, found.unclaimed) == (((instance, "c"),), ())
+        classified = found_in(instance, claims=(waiting("c"),))
+        assert (classified.awaited, classified.unclaimed) == (((instance, "c"),), ())
 
     def test_of_a_shared_launch_goes_to_its_claims_in_turn(self) -> None:
         claims = [waiting(name, shares=3, share=share) for name, share in (("a", 1), ("b", 0), ("c", 2))]
         launch = launch_name(claims[0])
         instances = [unnamed(number, launch) for number in (9, 7, 8)]
-        found = found_in(*instances, claims=tuple(claims))
-        assert [(instance.instance_id, name) for instance, name in found.awaited] == [
+        classified = found_in(*instances, claims=tuple(claims))
+        assert [(instance.instance_id, name) for instance, name in classified.awaited] == [
             ("i-7", "b"),
             ("i-8", "a"),
             ("i-9", "c"),
@@ -455,21 +457,21 @@ class TestAnAwaitedInstance:
     def test_beyond_the_claims_of_its_launch_is_a_stranger(self) -> None:
         claim = waiting("a", shares=2, share=0)
         launch = launch_name(claim)
-        found = found_in(unnamed(7, launch), unnamed(8, launch), claims=(claim,))
-        assert [instance.instance_id for instance, _ in found.awaited] == ["i-7"]
-        assert [one.instance.instance_id for one in found.unclaimed] == ["i-8"]
+        classified = found_in(unnamed(7, launch), unnamed(8, launch), claims=(claim,))
+        assert [instance.instance_id for instance, _ in classified.awaited] == ["i-7"]
+        assert [stray.instance.instance_id for stray in classified.unclaimed] == ["i-8"]
 
     def test_that_was_named_already_goes_to_the_claim_of_that_name(self) -> None:
         """The run that named it died before it stored the row."""
         claim = waiting("a", shares=2, share=1)
         named = an_instance(7, "a", **{labels.LAUNCH: launch_name(claim)})
-        found = found_in(named, claims=(claim,))
-        assert [(instance.instance_id, name) for instance, name in found.awaited] == [("i-7", "a")]
+        classified = found_in(named, claims=(claim,))
+        assert [(instance.instance_id, name) for instance, name in classified.awaited] == [("i-7", "a")]
 
 
 def test_an_instance_of_a_known_claim_that_has_its_launchs_name_is_to_be_named() -> None:
     record = a_claim("c", shares=2)
-    found = found_in(unnamed(1, launch_name(record)), claims=(record,))
-    assert [(instance.instance_id, name) for instance, name in found.unnamed] == [("i-1", "c")]
+    classified = found_in(unnamed(1, launch_name(record)), claims=(record,))
+    assert [(instance.instance_id, name) for instance, name in classified.unnamed] == [("i-1", "c")]
     named = an_instance(1, "c", **{labels.LAUNCH: launch_name(record)})
     assert found_in(named, claims=(record,)).unnamed == ()

@@ -35,9 +35,9 @@ EXPIRED, GONE, EMPTY = TerminationReason.EXPIRED, TerminationReason.INSTANCE_GON
 
 @pytest.fixture
 def lab() -> Lab:
-    found = a_working_node()
-    found.work.take()
-    return found
+    lab = a_working_node()
+    lab.work.take()
+    return lab
 
 
 def terminator(lab: Lab) -> ClaimTerminator:
@@ -152,12 +152,12 @@ def a_round(*, seconds: float = 60, seen: Seen = Seen(None, None)) -> ReconcileR
     return ReconcileRound(seen, RunReport(), NOW + timedelta(seconds=seconds), FakeClock(NOW))
 
 
-def done_in(round_: ReconcileRound, *, each: float = 0, failing: str = "") -> list[str]:
+def done_in(round_: ReconcileRound, *, seconds_each: float = 0, failing: str = "") -> list[str]:
     """What was done of three pieces of work that take some seconds each."""
     done: list[str] = []
 
     def work(item: str) -> None:
-        round_.clock.advance(seconds=each)  # type: ignore[attr-defined]  # the clock of tests
+        round_.clock.advance(seconds=seconds_each)  # type: ignore[attr-defined]  # the clock of tests
         if item == failing:
             raise TransientError("kube:patch nodes", "no answer")
         done.append(item)
@@ -171,7 +171,7 @@ def test_no_work_begins_within_twenty_seconds_of_the_end() -> None:
     assert done_in(a_round(seconds=20)) == list(ITEMS)
     assert done_in(a_round(seconds=19.9)) == []
     round_ = a_round(seconds=30)
-    assert done_in(round_, each=10) == ["a", "b"]
+    assert done_in(round_, seconds_each=10) == ["a", "b"]
     assert round_.failed == ("node c",)
     assert [d.reason for d in round_.report.decisions] == ["TimeShort"]
 
@@ -233,7 +233,7 @@ def swept_late(lab: Lab, sweep: str, *, by: float, reads_take: float = 0) -> Non
     lab.clock.advance(seconds=by)
     lab.rows.before_call = lambda made: lab.clock.advance(seconds=reads_take if made == "read" else 0)
     round_ = ReconcileRound(seen, RunReport(), lab.clock.now() + timedelta(minutes=5), lab.clock)
-    next(found for found in lab.app.sweeps if found.name == sweep).run(round_)
+    next(candidate for candidate in lab.app.sweeps if candidate.name == sweep).run(round_)
     assert round_.failed == ()
 
 
@@ -289,12 +289,12 @@ def test_windows_are_read_again_only_when_one_opens_or_closes() -> None:
     """Each claim that is to leave asks: in a large cluster, counting its nodes for each would take the round's time."""
     lab = just_before_the_window()
     places = BudgetPlaces(lab.app.shared.observer.observe(), TerminationReason.EXPIRED, lab.clock)
-    found = [places.now()]
+    readings = [places.now()]
     for seconds in (5, 5, 3599, 1):
         lab.clock.advance(seconds=seconds)
-        found.append(places.now())
-    assert [bounds["default"] for bounds in found] == [1, 1, 0, 0, 1]
-    assert (found[0] is found[1], found[2] is found[3]) == (True, True)
+        readings.append(places.now())
+    assert [bounds["default"] for bounds in readings] == [1, 1, 0, 0, 1]
+    assert (readings[0] is readings[1], readings[2] is readings[3]) == (True, True)
 
 
 @pytest.mark.parametrize(("nodes", "expected"), [("0", 0), ("1", 1), ("100%", 1)])

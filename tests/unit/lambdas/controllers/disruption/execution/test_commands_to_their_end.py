@@ -39,7 +39,7 @@ def test_a_command_that_is_too_large_affects_no_other(lab: Lab) -> None:
 
     lab.rows.before_call = refuse
     report = lab.disrupt()
-    assert [found.reason for found in report.decisions] == ["CommandRefused"]
+    assert [decision.reason for decision in report.decisions] == ["CommandRefused"]
     assert (lab.rows.commands, lab.work.sent) == ({}, [])
 
 

@@ -10,7 +10,7 @@ from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
 def ids(lab: Lab) -> list[str]:
-    return [found.instance_id for found in lab.cloud.instances()]
+    return [instance.instance_id for instance in lab.cloud.instances()]
 
 
 ALONE = {
