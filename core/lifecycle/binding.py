@@ -20,6 +20,7 @@ from core.model.pod import (
     Pod,
     PodAffinityTerm,
     TopologySpread,
+    any_conflict,
 )
 from core.model.snapshot import Node
 from core.model.values.taints import HELD, NO_EXECUTE, PREFER_NO_SCHEDULE
@@ -248,7 +249,7 @@ def objection_of_node(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason
     wanted = pod.spec.requests.items()
     if any(amount and used.get(name, 0) + amount > node.allocatable.get(name, 0) for name, amount in wanted):
         return BindingReason.NO_ROOM
-    if any(mine.conflicts(taken) for mine in pod.spec.host_ports for taken in placed.host_ports(node.name)):
+    if any_conflict(pod.spec.host_ports, placed.host_ports(node.name)):
         return BindingReason.HOST_PORT_TAKEN
     return None
 

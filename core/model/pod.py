@@ -85,17 +85,31 @@ class WeightedPodAffinityTerm(msgspec.Struct, frozen=True, order=True):
     term: PodAffinityTerm
 
 
+_ALL_ADDRESSES: Final = "0.0.0.0"  # noqa: S104 - Kubernetes' own notation
+
+
 class HostPort(msgspec.Struct, frozen=True, order=True):
     """A host port of a pod; an empty address stands for all."""
 
     port: int
     protocol: str = "TCP"
-    host_ip: str = "0.0.0.0"  # noqa: S104 - Kubernetes' own notation for all addresses
+    host_ip: str = _ALL_ADDRESSES
 
     def conflicts(self, other: HostPort) -> bool:
         """Whether the two ports cannot be open on one node."""
-        same_address = self.host_ip == other.host_ip or "0.0.0.0" in (self.host_ip, other.host_ip)  # noqa: S104
-        return self.port == other.port and self.protocol == other.protocol and same_address
+        return any_conflict((self,), (other,))
+
+
+def any_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
+    """Whether any wanted port is taken; linear in both, since a pod may list thousands."""
+    addresses: dict[tuple[int, str], set[str]] = {}
+    for port in taken:
+        addresses.setdefault((port.port, port.protocol), set()).add(port.host_ip)
+    return any(
+        port.host_ip in used or _ALL_ADDRESSES in used or port.host_ip == _ALL_ADDRESSES
+        for port in wanted
+        if (used := addresses.get((port.port, port.protocol)))
+    )
 
 
 class VolumeRequest(msgspec.Struct, frozen=True, order=True):

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from core import labels
 from core.interpreter import ByIdentity
 from core.model.catalogue import InstanceType, Offering
-from core.model.pod import HostPort
+from core.model.pod import HostPort, any_conflict
 from core.model.values.quotas import quota_of
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.primitives import (
@@ -24,7 +24,6 @@ from core.scheduling.primitives import (
     TypeMask,
     Vector,
     bits,
-    conflict,
     flags_of,
     memo,
     minus,
@@ -475,7 +474,7 @@ def _capacities(types: Sequence[InstanceType], resource: str) -> ThresholdIndex:
 
 
 def _port_mask(daemon_ports: Sequence[tuple[HostPort, ...]], ports: tuple[HostPort, ...]) -> TypeMask:
-    return TypeMask(bits(i for i, taken in enumerate(daemon_ports) if not conflict(ports, taken)))
+    return TypeMask(bits(i for i, taken in enumerate(daemon_ports) if not any_conflict(ports, taken)))
 
 
 def _attach_mask(types: Sequence[InstanceType], volumes: int) -> TypeMask:

@@ -9,7 +9,6 @@ from itertools import accumulate
 from operator import add, le, or_, sub
 from typing import TYPE_CHECKING, Final, NewType, ParamSpec, TypeVar, cast
 
-from core.model.pod import HostPort
 from core.model.values.quantity import CPU, MEMORY
 from core.model.values.requirements import Requirement, Requirements, contradiction
 
@@ -86,15 +85,6 @@ else:
 
 NO_TYPES: Final = TypeMask(0)
 NO_CLAIMS: Final = ClaimMask(0)
-
-
-# Host ports: two pods cannot open the same one on one node.
-
-
-def conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
-    """Whether any wanted port is taken."""
-    in_use = tuple(taken)
-    return any(port.conflicts(other) for port in wanted for other in in_use)
 
 
 # Memoization of pure functions.

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from core import labels
-from core.model.pod import Pod
+from core.model.pod import Pod, any_conflict
 from core.model.values.requirements import Requirement
 from core.scheduling.claim_search import NewClaims, OpenClaimSearch, PlanState, Solution, narrow_to_cheapest
 from core.scheduling.constraints.registry import VacantDomain, go_by_priority
@@ -39,7 +39,6 @@ from core.scheduling.primitives import (
     StepId,
     Vector,
     bits,
-    conflict,
     has_room,
     memo,
     minus,
@@ -184,7 +183,7 @@ class ExistingNodeSearch:
         for pod in kept:
             free = minus(free, self._context.axis.vector(pod.spec.requests))
         taken = [port for pod in kept for port in pod.spec.host_ports]
-        if not has_room(pod_group.requests, free) or conflict(spec.host_ports, taken):
+        if not has_room(pod_group.requests, free) or any_conflict(spec.host_ports, taken):
             return False
         attached = frozenset(volume for pod in kept for volume in self._context.volumes.attachments(pod))
         limits = self._constraints.attach_limits

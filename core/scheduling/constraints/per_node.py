@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from core import labels
-from core.model.pod import EBS_DRIVER, HostPort
+from core.model.pod import EBS_DRIVER, HostPort, any_conflict
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
 from core.reasons.code import Refusal
@@ -21,7 +21,7 @@ from core.scheduling.existing_node import Attachments, ExistingNode
 from core.scheduling.instance_types import OFFERING_KEYS, unmet
 from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate, copies, group_or_cap, in_group
 from core.scheduling.pods import PodGroup, PodSignature
-from core.scheduling.primitives import IMPOSSIBLE, NO_TYPES, RequirementId, TypeMask, conflict, positions
+from core.scheduling.primitives import IMPOSSIBLE, NO_TYPES, RequirementId, TypeMask, positions
 from core.scheduling.volume_binding import NO_VOLUMES, VolumeNeeds
 
 # Limits how many volumes a node can attach.
@@ -131,7 +131,7 @@ class HostPorts(Constraint):
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
         """Whether the ports are free on the node."""
         taken = (*node.ports, *self._on_nodes.get(node.index, ()))
-        return not conflict(pods.signature.spec.host_ports, taken)
+        return not any_conflict(pods.signature.spec.host_ports, taken)
 
     def reserve_on_node(self, node: ExistingNode, pods: PodGroup) -> None:
         """Reserve the ports."""
@@ -140,7 +140,7 @@ class HostPorts(Constraint):
     def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
         """Return types whose DaemonSet pods leave the ports free; none if a pod of the claim uses one."""
         wanted = pods.signature.spec.host_ports
-        if conflict(wanted, self._on_claims.get(claim.index, ())):
+        if any_conflict(wanted, self._on_claims.get(claim.index, ())):
             return NO_TYPES
         return claim.template.types.room.port_mask(wanted)
 

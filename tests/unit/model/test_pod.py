@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from core import labels
-from core.model.pod import HostPort, Owner, StorageClass, VolumeUse, default_class
+from core.model.pod import HostPort, Owner, StorageClass, VolumeUse, any_conflict, default_class
 from core.model.values.quantity import parse_duration
 from tests.builders import NOW, a_pod
 
@@ -150,6 +150,13 @@ def test_ports_of_all_addresses_conflict_with_each() -> None:
 
 def a_class(name: str, *, age: int = 0, is_default: bool = True) -> StorageClass:
     return StorageClass(name=name, is_default=is_default, created_at=NOW - timedelta(days=age))
+
+
+def test_thousands_of_host_ports_are_compared_in_one_pass() -> None:
+    """Pair by pair, these would be a billion comparisons: one pod in any namespace may list that many."""
+    wanted, taken = ([HostPort(number + shift) for number in range(1, 60_000, 2)] for shift in (0, 1))
+    assert not any_conflict(wanted, taken)
+    assert any_conflict(wanted, [*taken, HostPort(59_999, host_ip="10.0.0.1")])
 
 
 def test_of_several_defaults_the_newest_counts_then_the_first_by_name() -> None:
