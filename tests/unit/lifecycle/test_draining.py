@@ -589,6 +589,11 @@ def test_a_single_replica_with_a_safe_rollout_is_restarted() -> None:
         ({"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, "no new pod before"),
         ({"strategy": {"rollingUpdate": {"maxSurge": "0%", "maxUnavailable": 1}}}, "no new pod before"),
         ({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "100%"}}}, "stops the old pod"),
+        (
+            {"strategy": {"rollingUpdate": {"maxSurge": "9" * 5000 + "%", "maxUnavailable": "100%"}}},
+            "stops the old pod",
+        ),
+        ({"strategy": {"rollingUpdate": {"maxSurge": "0" * 5000 + "%", "maxUnavailable": 0}}}, "no new pod before"),
         ({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}}, "stops the old pod"),
         ({"status": {"updatedReplicas": 0}}, "in progress"),
         ({"status": {"observedGeneration": 0}}, "in progress"),

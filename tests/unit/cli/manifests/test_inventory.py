@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -18,11 +17,9 @@ from cli.manifests.inventory import (
     take_inventory,
 )
 from cli.manifests.reading import parse
-from cli.validation.examine import refused_fields
 from core import labels
 from core.manifests.wire import resources
-from tests.e2e.parts.processes import LackingError
-from tests.oracle_scheduler import creating
+from tests.unit.cli.manifests.test_refusals import BASES, merged, refusals
 
 # How a document names its object and its place in errors.
 
@@ -335,86 +332,58 @@ def test_job_sets_and_leader_worker_sets_become_the_pods_of_their_controllers() 
     assert {document.kind for document in found.documents[resources.PODS]} == {"JobSet", "LeaderWorkerSet"}
 
 
-# What the API server refuses: a fragment of a manifest, and the fields that are refused in it.
+GENERATED: Final = """
+apiVersion: batch/v1
+kind: Job
+metadata: {generateName: hook-, namespace: shop}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {generateName: hook-, namespace: shop}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {generateName: a123456789-123456789-123456789-123456789-123456789-123456789-}
+spec: {containers: [{name: c, image: i}]}
+"""
 
 
-TABLE: Final = Path(__file__).with_name("refusals.txt")
-BASES: Final[dict[str, dict[str, Any]]] = {
-    obj["kind"]: obj for obj in yaml.safe_load_all(Path(__file__).with_name("accepted.yaml").read_text("utf-8"))
-}
+def test_objects_whose_names_are_generated_are_planned_under_made_up_names() -> None:
+    """Argo CD's hooks have no other names: `plan` refused the whole file for them."""
+    found = inventory(GENERATED)
+    assert [job.metadata.name for job in found.objects[resources.JOBS]] == ["hook-00001", "hook-00002"]
+    assert {pod.metadata.name for pod in found.objects[resources.PODS]} >= {
+        "a123456789-123456789-123456789-123456789-123456789-1234567" + "00003"
+    }
+    assert list(found.warnings()) == [
+        "3 objects with generateName, first Job shop/hook-00001: kubectl create names them, kubectl apply refuses them"
+    ]
+    assert not [finding for document in parse(GENERATED, "x.yaml") for finding in refusals(document.object)]
 
 
-def merged(base: Any, change: Any) -> Any:
-    """Return a value with a change: mappings are joined, anything else is replaced, and null takes a field away."""
-    if not isinstance(base, dict) or not isinstance(change, dict):
-        return change
-    joined = {**base, **{key: merged(base.get(key), part) for key, part in change.items()}}
-    return {key: part for key, part in joined.items() if part is not None}
+def test_an_autoscaler_of_the_first_version_is_read() -> None:
+    """Every API server serves `autoscaling/v1`: `plan` refused the whole file for it."""
+    text = """
+apiVersion: autoscaling/v1
+kind: HorizontalPodAutoscaler
+metadata: {name: a}
+spec: {minReplicas: 2, maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: a}, targetCPUUtilizationPercentage: 80}
+"""
+    (found,) = inventory(text).objects[resources.HORIZONTAL_POD_AUTOSCALERS]
+    assert (found.spec.min_replicas, found.spec.max_replicas, found.spec.scale_target_ref.name) == (2, 3, "a")
 
 
-def refusals(obj: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(finding.field, finding.message) for finding in refused_fields(Document("a.yaml", 0, obj))]
+def test_a_quota_that_cannot_be_read_is_set_aside_by_name() -> None:
+    """The message named neither the file nor the quota, and no other object was planned."""
+    quota = merged(BASES["ResourceQuota"], {"spec": {"hard": {"pods": "1" * 5000}}})
+    found = take_inventory([Document("a.yaml", 0, quota), Document("a.yaml", 1, BASES["Pod"])])
+    assert [aside.object for aside in found.set_aside] == ["ResourceQuota/default/a"]
+    assert len(found.objects[resources.PODS]) == 1
 
 
-def rows() -> list[tuple[str, str, list[str]]]:
-    """Return kind, change and refused fields of each row: `Pod: {change} -> field, field`; no field if it is accepted."""
-    lines = [line for line in TABLE.read_text("utf-8").splitlines() if line.strip() and not line.startswith("#")]
-    parts = [(line.partition(": ")[0], *line.partition(": ")[2].rpartition(" ->")) for line in lines]
-    return [(kind, change, fields.replace(",", " ").split()) for kind, change, _, fields in parts]
-
-
-@pytest.mark.parametrize("kind", BASES)
-def test_plain_objects_are_accepted(kind: str) -> None:
-    assert refusals(BASES[kind]) == []
-
-
-@pytest.mark.parametrize(("kind", "change", "fields"), rows())
-def test_a_refused_field_is_named(kind: str, change: str, fields: list[str]) -> None:
-    obj = merged(BASES[kind], yaml.safe_load(change))
-    assert [field for field, _ in refusals(obj)] == fields
-
-
-@pytest.fixture(name="program", scope="module")
-def api_server_program() -> Path:
-    """The API server's own rules: a program in Go, built once for all checkouts of a user."""
-    try:
-        return creating.build()
-    except LackingError as error:
-        pytest.skip(str(error))
-
-
-def refused_by_all(program: Path, objects: list[dict[str, Any]]) -> list[bool]:
-    """Whether each object is refused by every version that we support."""
-    of_versions = [creating.refusals(program, objects, version) for version in creating.VERSIONS]
-    return [all(said) for said in zip(*of_versions, strict=True)]
-
-
-@pytest.mark.slow
-def test_kubernetes_refuses_and_accepts_the_same(program: Path) -> None:
-    objects = [*BASES.values(), *(merged(BASES[kind], yaml.safe_load(change)) for kind, change, _ in rows())]
-    is_refused = [False] * len(BASES) + [bool(fields) for *_, fields in rows()]
-    answers = zip(objects, is_refused, refused_by_all(program, objects), strict=True)
-    assert not [obj for obj, ours, theirs in answers if ours != theirs]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-def test_nothing_is_refused_that_kubernetes_accepts(seed: int, program: Path) -> None:
-    """What we miss is known: fields that nobody gets wrong. One in twenty at most, of changes that are wilder than mistakes."""
-    accepted = [merged(BASES[kind], yaml.safe_load(change)) for kind, change, fields in rows() if not fields]
-    objects = list(creating.changed_at_random([*BASES.values(), *accepted], 1500, seed))
-    answers = list(
-        zip(objects, [bool(refusals(obj)) for obj in objects], refused_by_all(program, objects), strict=True)
-    )
-    assert not [obj for obj, ours, theirs in answers if ours and not theirs]
-    assert sum(theirs and not ours for _, ours, theirs in answers) <= len(objects) // 20
-
-
-def test_what_an_api_server_has_stored_is_not_refused() -> None:
-    refused = merged(BASES["Pod"], {"spec": {"restartPolicy": "Sometimes"}})
-    assert refusals(refused)
-    for stored in ({"metadata": {"uid": "u"}}, {"spec": {"nodeName": "n"}}, {"status": {"phase": "Pending"}}):
-        assert not refusals(merged(refused, stored))
+# What becomes of objects that the API server refuses.
 
 
 def test_a_refused_object_is_set_aside_and_the_others_are_planned() -> None:

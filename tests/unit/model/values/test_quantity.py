@@ -221,3 +221,22 @@ def test_a_limit_in_dollars_is_in_nanodollars(text: str, amount: int) -> None:
 )
 def test_a_limit_in_dollars_is_told_in_dollars(amount: int, text: str) -> None:
     assert quantity.render(amount, quantity.HOURLY) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("007", 7),
+        ("9223372036854775807", quantity.AMOUNT_MAX),
+        ("9223372036854775808", quantity.AMOUNT_MAX),
+        ("1" * 5000, quantity.AMOUNT_MAX),
+        ("0" * 5000 + "5", 5),
+        ("", None),
+        ("-1", None),
+        ("٣", None),
+    ],
+)
+def test_digits_are_read_however_many(text: str, number: int | None) -> None:
+    """Python reads no more than 4,300."""
+    assert quantity.whole_number(text) == number
