@@ -269,7 +269,7 @@ EMULATE ?=
 .PHONY: oracle-scheduler
 oracle-scheduler: setup ## Plans and waves of consolidation, of the conformance corpora and of SEEDS=300 random clusters, judged by the real kube-scheduler's plugins, and our table of what the API server refuses by its own code (Go; EMULATE=1.31 for the gates of another version); build/oracle-scheduler.json
 	$(BIN)/python -m tests.oracle_scheduler --shared $(SHARED) --seeds $(if $(findstring command,$(origin SEEDS)),$(SEEDS),300) $(if $(EMULATE),--emulate $(EMULATE))
-	$(BIN)/python -m pytest -q -rs -n 0 -m slow tests/unit/cli/manifests/test_refusals.py
+	$(BIN)/python -m pytest -q -rs -n 0 -m slow tests/unit/cli/manifests/test_inventory.py
 
 .PHONY: agreement
 agreement: setup ## Which share of announced moves holds where kube-scheduler's own plugins choose, on fragmented clusters (Go; minutes); build/agreement.json

@@ -116,13 +116,13 @@ def parse(text: str | float, resource: str = "") -> int:
 
 
 def whole_number(text: str) -> int | None:
-    """Read decimal digits, however many: a number beyond `AMOUNT_MAX` is lowered to it. None for any other text.
+    """Read decimal digits, however many; None for any other text.
 
-    Python itself refuses to read more than 4,300 digits.
+    Python itself refuses to read more than 4,300. A number of more than 20 is lowered to some number beyond `AMOUNT_MAX`.
     """
     if not (text.isascii() and text.isdecimal()):
         return None
-    return min(int(text.lstrip("0")[:_DIGITS_READ] or 0), AMOUNT_MAX)
+    return int(text.lstrip("0")[:_DIGITS_READ] or 0)
 
 
 def render(amount: int, resource: str) -> str:
