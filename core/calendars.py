@@ -582,6 +582,17 @@ def _places(snapshot: Snapshot, nodes: Container[str], wanted: Mapping[str, int]
     return sum(max(0, places) for places in per_node)
 
 
+def lacks_warm_room(snapshot: Snapshot) -> bool:
+    """Whether nodes that stay have less room than calendars keep warm; nodes that start have none yet."""
+    leaving = {c.node_name for c in snapshot.node_claims if c.deleted_at or c.name in snapshot.marked_for_deletion}
+    staying = [node for node in snapshot.nodes if node.deleted_at is None and node.name not in leaving]
+    for buffer in snapshot.buffers:
+        nodes = {node.name for node in staying if node.labels.get(labels.NODEPOOL) == buffer.calendar}
+        if buffer.calendar and _places(snapshot, nodes, buffer.spec.requests) < buffer.pods - buffer.taken:
+            return True
+    return False
+
+
 def _may_use(pod: Pod, pool: NodePool, template: Requirements) -> bool:
     """Whether labels and taints of the NodePool's template admit the pod."""
     is_tolerated = all(

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from core.model.plan import Cost, Plan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
-from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings
+from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings, with_groups
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation import Diagnosis
@@ -480,6 +480,8 @@ def _searched_one(
     steps = context.snapshot.options.improve_iterations
     if steps is None and out_of_time is None:
         return solution.settle_commitments(), None
+    if context.gang_plan.turns:
+        search = with_groups(search)
     steps_max = default_steps(solution, search) if steps is None else steps
     budget = SearchBudget(steps_max, out_of_time) if steps_max else None
     cheaper, cost = improved(context, solution, budget, search, proves=proves)

@@ -26,7 +26,7 @@ from core.disruption.expiration import (
 from core.disruption.validation import Validation, ValidCommand
 from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.node_pool import NodeClass
-from core.model.plan import Hold, NodeClaim
+from core.model.plan import INITIALIZED, Condition, Hold, NodeClaim
 from core.model.snapshot import Node, PodDisruptionBudget, Snapshot
 from core.model.values.requirements import Requirement
 from core.reasons.code import Refusal, TerminationReason
@@ -223,6 +223,30 @@ def test_a_node_whose_drain_was_cancelled_is_left_alone_unless_its_pool_is_force
     assert expired(a_snapshot(node_claims=(held,), node_pools=(pool,))) == goes
 
 
+@pytest.mark.parametrize(
+    ("seconds", "started", "expected"),
+    [
+        (1, 2, 12),
+        (1, None, 25),
+        (1, 40, 25),
+        (11 * 60, 2, 12),
+        (25 * 60, 20, None),
+    ],
+)
+def test_a_node_works_for_some_minutes_before_it_goes_for_its_age(
+    seconds: int, started: int | None, expected: int | None
+) -> None:
+    """Otherwise, an expireAfter below the time that a replacement takes would have nodes replaced all the time."""
+    status = Condition("Unknown" if started is None else "True", changed_at=NOW + timedelta(minutes=started or 0))
+    young = claim(created_at=NOW, expire_after=timedelta(seconds=seconds), conditions={INITIALIZED: status})
+    end = expires_at(young)
+    assert end is not None
+    if expected is None:
+        assert end <= NOW + timedelta(seconds=seconds)
+    else:
+        assert end == NOW + timedelta(minutes=expected)
+
+
 def test_claims_of_a_command_under_way_are_left_to_it() -> None:
     """A command that waits for its replacement must not lose its node."""
     assert expired(a_snapshot(node_claims=(claim(),), marked_for_deletion=("a",))) == ()
@@ -234,7 +258,7 @@ def test_the_longest_overdue_comes_first() -> None:
     assert expired(a_snapshot(node_claims=claims)) == ("b", "a", "c")
 
 
-@given(st.integers(60, 10**8), st.integers(0, 10**9))
+@given(st.integers(25 * 60, 10**8), st.integers(0, 10**9))
 def test_a_claim_goes_once_a_tenth_early_at_most_and_never_late(seconds: int, name: int) -> None:
     """Users rotate credentials and images by it, and pay for nodes that go early."""
     lasting = timedelta(seconds=seconds)

@@ -59,6 +59,19 @@ def test_it_begins_with_the_loads_of_known_packings() -> None:
     assert best.cost(problem) < one_pod_per_machine(problem).cost(problem)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_dive_that_buys_parts_packs_every_pod(seed: int) -> None:
+    """It also takes no more of an item than there is, and ends with one machine for the last pods."""
+    problem = with_small_pods(seed)
+    bound = relax(problem, SETTINGS).lower_bound
+    for least in (1, 12):
+        settings = replace(SETTINGS, diving=replace(NO_MORE_DIVES, part_pods_min=least))
+        diving = Diving(problem, np.random.default_rng(0), SearchBudget(60), settings)
+        packing = diving.packing([], bound)
+        packing.check(problem)
+        assert packing.cost(problem) <= bound * 1.1
+
+
 @pytest.mark.parametrize("seed", [1, 4, 5])
 def test_dives_end_by_themselves_and_what_they_find_is_near_the_bound(seed: int) -> None:
     """A search without a bound on its steps must end, too: each dive that saves nothing counts."""

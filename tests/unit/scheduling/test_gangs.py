@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -137,6 +138,16 @@ def test_the_zone_is_chosen_for_the_whole_group() -> None:
     plan = schedule(a_cluster(*pods, catalogue=catalogue))
     assert {claim.zones for claim in plan.claims} == {(ZONES[1],)}
     assert group_of(plan, "g").domain == {labels.ZONE: ZONES[1]}
+
+
+@pytest.mark.parametrize(("groups", "used"), [(2, 1), (40, 3)])
+def test_groups_are_divided_between_zones_of_equal_price_where_whole_nodes_allow_it(groups: int, used: int) -> None:
+    """Each zone rounds up to whole nodes, so few groups stay together; many fill every zone alike."""
+    pods = [pod for n in range(groups) for pod in members(f"g{n:02d}", 2, topology=labels.ZONE)]
+    plan = schedule(a_cluster(*pods, types=(a_type("big", cpu="10", memory="32Gi", price=1.0),)))
+    zones = Counter(group.domain[labels.ZONE] for group in plan.groups)
+    assert len(zones) == used
+    assert max(zones.values()) - min(zones.values()) <= 1
 
 
 def test_room_that_is_there_decides_the_zone() -> None:
