@@ -578,8 +578,19 @@ def _places(snapshot: Snapshot, nodes: Container[str], wanted: Mapping[str, int]
         if pod.node_name in free and pod.is_active:
             for name in wanted:
                 free[pod.node_name][name] = free[pod.node_name].get(name, 0) - pod.spec.requests.get(name, 0)
-    each = (min(room.get(name, 0) // amount for name, amount in wanted.items()) for room in free.values())
-    return sum(max(0, places) for places in each)
+    per_node = (min(room.get(name, 0) // amount for name, amount in wanted.items()) for room in free.values())
+    return sum(max(0, places) for places in per_node)
+
+
+def lacks_warm_room(snapshot: Snapshot) -> bool:
+    """Whether nodes that stay have less room than calendars keep warm; nodes that start have none yet."""
+    leaving = {c.node_name for c in snapshot.node_claims if c.deleted_at or c.name in snapshot.marked_for_deletion}
+    staying = [node for node in snapshot.nodes if node.deleted_at is None and node.name not in leaving]
+    for buffer in snapshot.buffers:
+        nodes = {node.name for node in staying if node.labels.get(labels.NODEPOOL) == buffer.calendar}
+        if buffer.calendar and _places(snapshot, nodes, buffer.spec.requests) < buffer.pods - buffer.taken:
+            return True
+    return False
 
 
 def _may_use(pod: Pod, pool: NodePool, template: Requirements) -> bool:

@@ -56,10 +56,10 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Write a snapshot; the order of its objects is kept."""
     numbers: dict[int, int] = {}
     specs: list[PodSpec] = []
-    known: dict[bytes, int] = {}
+    number_of: dict[bytes, int] = {}
     for pod in snapshot.pods:
         if id(pod.spec) not in numbers:
-            number = known.setdefault(msgspec.json.encode(pod.spec, order="sorted"), len(specs))
+            number = number_of.setdefault(msgspec.json.encode(pod.spec, order="sorted"), len(specs))
             if number == len(specs):
                 specs.append(pod.spec)
             numbers[id(pod.spec)] = number

@@ -202,7 +202,7 @@ def warm_room(ramp: Ramp, evidence: str = "") -> WarmRoom:
 
 
 def _rounded(requests: Mapping[str, int]) -> dict[str, int]:
-    return {name: -(-requests[name] // whole) * whole for name, whole in _ROUNDED_TO.items()}
+    return {name: -(-requests[name] // unit) * unit for name, unit in _ROUNDED_TO.items()}
 
 
 def warm_price(snapshot: Snapshot, name: str, room: WarmRoom) -> int | None:
@@ -519,11 +519,11 @@ def forecast_from(history: GrowthHistory, snapshot: Snapshot, rules: ForecastRul
     """Return the forecast at the snapshot's time, with the prices of its market, and within what the rules allow together."""
     since = max(history.since or history.read_until, history.read_until - HISTORY)
     largest = sorted(recurring(history.days, since, history.read_until, rules), key=lambda ramp: -ramp.pods)
-    each = (priced(snapshot, ramp) if acts(ramp, rules) else ramp for ramp in largest[:RAMPS_MAX])
+    ramps = (priced(snapshot, ramp) if acts(ramp, rules) else ramp for ramp in largest[:RAMPS_MAX])
     return Forecast(
         at=snapshot.now,
         rules=rules,
-        ramps=_within_amount([ramp for ramp in each if ramp is not None], rules),
+        ramps=_within_amount([ramp for ramp in ramps if ramp is not None], rules),
         falls=recurring_falls(history.departures, _whole_days(since, history.read_until, rules), rules.days_min),
     )
 
@@ -551,7 +551,7 @@ def _within_amount(ramps_with_price: Sequence[Ramp], rules: ForecastRules) -> tu
 
 
 def _overlap(ramp: Ramp, other: Ramp) -> bool:
-    first, later = sorted((ramp, other), key=lambda each: each.starts)
+    first, later = sorted((ramp, other), key=lambda ramp: ramp.starts)
     apart = later.starts - first.starts
     return apart < first.lasts + LEAD_TIME or DAY - apart < later.lasts + LEAD_TIME
 

@@ -285,16 +285,6 @@ def successor(pod: Pod) -> Pod:
     return pod if coming is None else msgspec.structs.replace(pod, labels=coming.labels, spec=coming.spec)
 
 
-def eviction_order(pod: Pod) -> tuple[int, int, str]:
-    """Return the key by which the pods of a node are evicted: the largest first, by CPU, then memory (ties by name).
-
-    kube-scheduler places successors as they come. The small ones fit where the large ones have left room, not the other way
-    round.
-    """
-    requests = pod.spec.requests
-    return -requests.get(CPU, 0), -requests.get(MEMORY, 0), pod.key
-
-
 def is_evictable(pod: Pod, now: datetime) -> bool:
     """Whether a drain evicts the pod through the eviction API; budgets are a separate question."""
     return pod.is_active and not pod.is_static and not _tolerates_drain(pod) and not pod.blocks_disruption(now)

@@ -158,7 +158,7 @@ def _state(cap: Cap, period: str, calendar: Calendar, entry: Spending | None, sn
     allowed = _an_hour(max(0, cap.periods[period] - spent), here)
     if until > end:
         allowed = min(allowed, _an_hour(cap.periods[period], _open_time(pools, snapshot.calendars, end, until)))
-    whole = here if until >= end else _open_time(pools, snapshot.calendars, now, end)
+    open_time = here if until >= end else _open_time(pools, snapshot.calendars, now, end)
     return PeriodState(
         cap=cap,
         period=period,
@@ -166,7 +166,7 @@ def _state(cap: Cap, period: str, calendar: Calendar, entry: Spending | None, sn
         spent=spent,
         hourly=hourly,
         ends_at=end,
-        open_time=whole,
+        open_time=open_time,
         allowed=_rounded_down(allowed),
     )
 

@@ -40,6 +40,7 @@ from cli.validation.pools import (
     label_findings,
     nearest_label,
     provided_labels,
+    short_lives,
     unmatched_values,
 )
 from core import labels
@@ -483,6 +484,7 @@ class _Examination:
         yield from empty_taint_values(document)
         yield from label_findings(document, self._known, self._provided)
         yield from idle_limits(document, self._catalogue)
+        yield from short_lives(document)
         yield from refused_values(document)
         yield from _unread_annotations(document)
         yield from template_findings(document)

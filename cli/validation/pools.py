@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from core import api, labels
 from core.api.objects import is_ours, kind_of, mapping, sequence
 from core.api.older_versions import is_old
 from core.api.status import Location, path_of
+from core.disruption.expiration import WORKS_FOR
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
@@ -357,6 +358,7 @@ def _at(obj: Any, place: Location) -> Any:
 # Finds NodePools whose requirements exclude all instance types, and limits on resources that no instance type has.
 
 
+_TEMPLATES: Final[Mapping[str, Location]] = {"NodePool": ("spec", "template", "spec"), "NodeClaim": ("spec",)}
 _ALWAYS_COUNTED: Final = ("cpu", "memory", "pods", "ephemeral-storage", "nodes", HOURLY)
 _USUALLY_MEANT: Final = {"gpu": "nvidia.com/gpu", "gpus": "nvidia.com/gpu", "vcpu": "cpu", "mem": "memory"}
 
@@ -434,6 +436,19 @@ def idle_limits(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
                 severity=Severity.WARNING,
                 suggestion=meant,
             )
+
+
+def short_lives(document: Document) -> Iterator[Finding]:
+    """Return a warning for an expireAfter that is shorter than a node works at least: nodes would be replaced all the time."""
+    template = _TEMPLATES.get(kind_of(document.object))
+    if template is None or not is_ours(document.object) or is_old(document.object):
+        return
+    place = (*template, "expireAfter")
+    lasting = quantity.parse_duration(str(_at(document.object, place)))
+    if lasting is not None and lasting < WORKS_FOR:
+        minutes = WORKS_FOR // timedelta(minutes=1)
+        message = f"a node works for {minutes} minutes at least, which count instead: nodes are replaced all the time"
+        yield finding_in(document, Code.NO_EFFECT, path_of(place), message, severity=Severity.WARNING)
 
 
 def disagreeing_limits(documents: Sequence[Document]) -> Iterator[Finding]:

@@ -306,8 +306,8 @@ class DisruptionPass:
         is_alone = not candidate.pods or candidate.capacity_type == labels.RESERVED
         return options.ignore_budgets or (is_proven and not is_alone)
 
-    def passes_rollout(self, candidate: Candidate, found: Sequence[Command] = ()) -> bool:
-        """Whether the NodePool's rollout lets one more drifted node go after the decided commands and `found`; else refuse it.
+    def passes_rollout(self, candidate: Candidate, further: Sequence[Command] = ()) -> bool:
+        """Whether the NodePool's rollout lets another drifted node go after the decided and `further` commands; else refuse it.
 
         Rollouts do not limit nodes without pods: removing them harms no workload.
         """
@@ -315,7 +315,9 @@ class DisruptionPass:
         if gate is None or not candidate.pods:
             return True
         gone = (
-            c for c in (*self.commands, *found) if c.reason == TerminationReason.DRIFTED and (c.moves or c.replacements)
+            c
+            for c in (*self.commands, *further)
+            if c.reason == TerminationReason.DRIFTED and (c.moves or c.replacements)
         )
         if sum(self._pool_of.get(name) == candidate.pool.name for c in gone for name in c.nodes) < gate.allowed:
             return True

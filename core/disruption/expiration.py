@@ -18,7 +18,7 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import Catalogue, InstanceType
-from core.model.plan import NodeClaim
+from core.model.plan import INITIALIZED, NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
@@ -39,11 +39,24 @@ For a short expireAfter, 1/`SHARE` of it counts instead; otherwise no node would
 """
 
 
+WORKS_FOR: Final = timedelta(minutes=10)
+"""How long a node works before it goes for its age, whatever its expireAfter says: its pods may take half of it to become
+ready. Otherwise an expireAfter below the time that a replacement takes has nodes replaced without end, none of which works."""
+
+STARTS_WITHIN: Final = timedelta(minutes=15)
+"""After this time a node counts as one that works: an expireAfter from the sum of both on is never stretched."""
+
+
 def expires_at(claim: NodeClaim) -> datetime | None:
     """Return when the claim expires, None if never."""
     if claim.expire_after is None or claim.created_at is None:
         return None
-    return claim.created_at + claim.expire_after - _early(claim, claim.expire_after)
+    at = claim.created_at + claim.expire_after - _early(claim, claim.expire_after)
+    if claim.expire_after >= STARTS_WITHIN + WORKS_FOR:
+        return at
+    latest, initialized = claim.created_at + STARTS_WITHIN, claim.conditions.get(INITIALIZED)
+    works_since = initialized.changed_at if initialized is not None and claim.is_true(INITIALIZED) else None
+    return max(at, min(works_since or latest, latest) + WORKS_FOR)
 
 
 def expires_soon(claim: NodeClaim, now: datetime) -> bool:

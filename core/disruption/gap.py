@@ -51,10 +51,12 @@ def gap_parts(snapshot: Snapshot, after: int, bound: int, ends_at: Callable[[Sna
             return most
         return max(bound, min(most, ends_at(msgspec.structs.replace(snapshot, options=changed))))
 
-    whole = max(after, bound)
-    without_price = ended(free_moves, whole, matters=_has_priced_moves(snapshot))
+    with_all_limits = max(after, bound)
+    without_price = ended(free_moves, with_all_limits, matters=_has_priced_moves(snapshot))
     without_gate = ended(open_gate, without_price, matters=_is_gated(snapshot))
-    return GapParts(moves=whole - without_price, spot_to_spot=without_price - without_gate, rest=without_gate - bound)
+    return GapParts(
+        moves=with_all_limits - without_price, spot_to_spot=without_price - without_gate, rest=without_gate - bound
+    )
 
 
 def _has_priced_moves(snapshot: Snapshot) -> bool:

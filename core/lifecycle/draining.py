@@ -52,7 +52,7 @@ from core.model.pod import Pod, VolumeAttachment
 from core.model.snapshot import Node
 from core.model.values import quantity
 from core.model.values.taints import DISRUPTED
-from core.pods import eviction_order, is_drainable, names_group
+from core.pods import is_drainable, names_group
 from core.reasons.code import ClaimReason, ReasonCode, TerminationReason
 from core.reasons.nodes import NodeReason
 from core.reasons.pods import EvictionReason, HeldPodReason
@@ -136,7 +136,7 @@ def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
 
     Overdue pods of every tier are evicted at once, and deleted by force if that fails. Of the others, only the first tier is
     evicted. Pods that keep failing do not crowd out the others: pods with the fewest attempts come first, and a pod whose
-    forced deletion failed waits before the next attempt. Of those, the largest come first (`eviction_order`).
+    forced deletion failed waits before the next attempt.
     """
     overdue = [pod for pod in waiting if is_overdue(pod, deletion, now)]
     late = {pod.key for pod in overdue}
@@ -152,7 +152,7 @@ def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
     ]
     due = [pod for pod in unforced if pod.is_active and _next_at(pod, deletion, now) <= now]
     return Drain(
-        evict=tuple(sorted(due, key=lambda pod: (_attempts(pod, deletion), *eviction_order(pod)))),
+        evict=tuple(sorted(due, key=lambda pod: (_attempts(pod, deletion), pod.key))),
         force=tuple((pod, _grace_left(deletion.deadline, now)) for pod in force),
     )
 

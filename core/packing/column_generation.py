@@ -360,18 +360,18 @@ class BeamPricing:
         possible = (amounts >= 0) & (amounts <= holds[:, None]) & (bound > self._value_min[self._type][:, None])
         state, option = np.nonzero(possible)
         room = self._left[state] - amounts[state, option, None] * requests[state]
-        kept = self._distinct_best(types=self._type[state], left=room, bound=bound[state, option])
+        kept = self._distinct_best(types=self._type[state], room=room, bound=bound[state, option])
         state, option = state[kept], option[kept]
         self._trail.append((state, item[state], amounts[state, option]))
         self._type, self._left, self._bound = self._type[state], room[kept], bound[state, option]
 
-    def _distinct_best(self, *, types: Ints, left: Floats, bound: Floats) -> Ints:
+    def _distinct_best(self, *, types: Ints, room: Floats, bound: Floats) -> Ints:
         """Return each type's partial loads with the highest bounds; of those that leave the same capacity, only the best."""
-        # A state is identified by its type and one number, left · (√2, √3, √4, …): with weights that are mostly irrational,
-        # different amounts left hardly ever give the same sum, and one number sorts faster than a row of them. Should two
-        # collide, one load fewer is searched. types, bound: [state], left: [state, resource].
+        # A state is identified by its type and one number, room · (√2, √3, √4, …): with weights that are mostly irrational,
+        # different amounts hardly ever give the same sum, and one number sorts faster than a row of them. Should two
+        # collide, one load fewer is searched. types, bound: [state], room: [state, resource].
         settings = self._settings
-        mixed = left @ np.sqrt(np.arange(2, left.shape[1] + 2))
+        mixed = room @ np.sqrt(np.arange(2, room.shape[1] + 2))
         alike = np.lexsort((-bound, mixed, types))
         first = np.ones(len(alike), dtype=np.bool_)
         first[1:] = (types[alike][1:] != types[alike][:-1]) | (mixed[alike][1:] != mixed[alike][:-1])

@@ -409,7 +409,7 @@ def fleet_bound(problem: FleetProblem, types: Ints) -> int:
     return max(0, int(best * (1 - _SETTINGS.bound_slack_relative) / DOLLARS))
 
 
-def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: FleetTarget) -> tuple[float, Floats]:
+def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, target: FleetTarget) -> tuple[float, Floats]:
     """Dollars per hour that the values prove, and [type] the least share of a cell's value that its pods pay there.
 
     Values v of cells, u of room, w of machines and h of hosts prove
@@ -420,12 +420,12 @@ def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: Fle
     scale = problem.scale
     scaled, capacity = requests / scale, problem.capacity / scale
     fits, suits = cells.first(problem.fits), cells.first(problem.group_suits)
-    hosts, prices = _host_values(problem, found.host_values)
+    hosts, prices = _host_values(problem, target.host_values)
     # Each type gets the best of the weights w found for any type, scaled to its own price: those with the largest least share.
-    known = np.unique(found.type_values[found.type_values.any(axis=1)], axis=0)
-    values, shares = found.cell_values, np.full(len(prices), -1.0)
+    weightings = np.unique(target.type_values[target.type_values.any(axis=1)], axis=0)
+    values, shares = target.cell_values, np.full(len(prices), -1.0)
     pays = np.full((len(scaled), len(prices)), np.inf)
-    for weights in known:
+    for weights in weightings:
         total = capacity @ weights
         factor = prices / np.maximum(
             total, 1e-300
@@ -435,26 +435,26 @@ def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: Fle
         better = least > shares
         shares[better], pays[:, better] = least[better], paid[:, better]
     pays = np.where(fits & (shares < 0)[None, :], 0.0, pays)
-    into = np.where(suits, scaled @ found.room_values.T, np.inf)
+    into = np.where(suits, scaled @ target.room_values.T, np.inf)
     # For cells that fit nowhere else, limit is infinite: any value is feasible, so the program's value is used.
     limit = np.minimum(pays.min(axis=1, initial=np.inf), into.min(axis=1, initial=np.inf))
     values = np.minimum(values, limit)
     loads = problem.loads @ cells.members.T
     capped = np.flatnonzero(hosts)
     of_hosts = problem.hosts(capped, problem.host_caps).T @ hosts[capped]
-    reduced = problem.prices * DOLLARS - loads @ values - free_room_worth(problem, found.room_values) - of_hosts
-    room = (np.maximum(problem.group_free, 0) / scale * found.room_values).sum()
+    reduced = problem.prices * DOLLARS - loads @ values - free_room_worth(problem, target.room_values) - of_hosts
+    room = (np.maximum(problem.group_free, 0) / scale * target.room_values).sum()
     spread = float(hosts @ (problem.counts - problem.host_room))
     proven = float(values @ (cells.members @ problem.counts) - room + spread + np.minimum(reduced, 0).sum())
     return proven, shares
 
 
-def _host_values(problem: FleetProblem, found: Floats) -> tuple[Floats, Floats]:
+def _host_values(problem: FleetProblem, host_values: Floats) -> tuple[Floats, Floats]:
     """[item], values of hosts that leave every type's price nonnegative, and [type], the rest of its price."""
     # A machine of type t hosts cap[i] pods of each item i that it fits, worth Σ_i h[i] cap[i]. Scaling h by
     # min(1, min_t price[t] / Σ_i h[i] cap[i]) leaves price[t] - Σ_i h[i] cap[i] ≥ 0 of every type's price.
     prices = problem.type_prices * DOLLARS
-    values = np.where(problem.counts > problem.host_room, found, 0.0)
+    values = np.where(problem.counts > problem.host_room, host_values, 0.0)
     worth = (values * problem.host_caps) @ problem.fits
     share = float((prices / np.maximum(worth, 1e-300)).min(initial=1.0))
     return values * share, np.maximum(prices - worth * share, 0.0)

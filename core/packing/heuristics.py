@@ -300,9 +300,9 @@ def _spread_evenly(
         machines = np.flatnonzero(room > 0)
         if not machines.size:
             return pods
-        each = pods // machines.size
-        if each:
-            amounts = np.minimum(room[machines], each)
+        per_machine = pods // machines.size
+        if per_machine:
+            amounts = np.minimum(room[machines], per_machine)
         else:
             machines = _most_alike(problem, row, item, machines, settings)[:pods]
             amounts = np.ones(len(machines), dtype=np.int64)
@@ -324,19 +324,21 @@ def _most_alike(
     return machines[np.argsort(-likeness, kind="stable")]
 
 
-def _into_gaps(problem: PackingProblem, filled: list[_EqualMachines], left: Ints, budget: SearchBudget | None) -> None:
-    """Put the remaining pods into any capacity, large ones first; `left` is reduced in place. Raises TooLateError."""
+def _into_gaps(
+    problem: PackingProblem, filled: list[_EqualMachines], pods_left: Ints, budget: SearchBudget | None
+) -> None:
+    """Put the remaining pods into any capacity, large ones first; `pods_left` is reduced in place. Raises TooLateError."""
     for number in largest_first(problem.requests, problem.capacity.max(axis=0)):
         item = ItemIndex(int(number))
-        if budget is not None and left[item]:
+        if budget is not None and pods_left[item]:
             budget.check_late()
         for row in filled:
-            if not left[item]:
+            if not pods_left[item]:
                 break
-            amounts = distributed(left[item], np.maximum(row.room(problem, item), 0))
+            amounts = distributed(pods_left[item], np.maximum(row.room(problem, item), 0))
             machines = np.flatnonzero(amounts)
             row.add(problem, item, machines=machines, amounts=amounts[machines])
-            left[item] -= int(amounts.sum())
+            pods_left[item] -= int(amounts.sum())
 
 
 def _bought(problem: PackingProblem, row: _EqualMachines) -> Packing:

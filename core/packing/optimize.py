@@ -21,6 +21,7 @@ from core.packing.heuristics import (
     two_type_packings,
 )
 from core.packing.problem import (
+    NO_TYPE,
     Floats,
     IntegerLimits,
     Ints,
@@ -166,7 +167,7 @@ class Diving:
             solution = self._solved_and_priced(demand) if is_priced else self._master.solved(demand)
             if not parts:
                 self._fractional_cost, self._item_values = solution.cost, solution.item_values
-            part = self._whole(solution, demand, bought_share_min)
+            part = self._on_one_machine(solution, demand) or self._whole(solution, demand, bought_share_min)
             if not len(part.types):
                 part = self._packed_by_value(demand, solution.item_values)
             demand = demand - part.loads.sum(axis=0)
@@ -208,22 +209,57 @@ class Diving:
         if lacking > 0:
             times[np.argsort(times - solution.machines, kind="stable")[:lacking]] += 1
         bought = self._master.bought(times)
+        buys_parts = self._settings.diving.part_pods_min > 0
+        if buys_parts:
+            self._take_parts(bought.loads, times, solution.machines)
         loads = self._generation.substitutions.assigned(
             bought.loads, flows=solution.flows, demand=demand, integrality_tolerance=tolerance
         )
-        _top_up(self._problem, bought.types, loads, left=demand - loads.sum(axis=0))
-        used = loads.any(axis=1)
-        return Packing(bought.types[used], loads[used])
+        if buys_parts:
+            bought = right_sized(self._problem, _without_empty(bought.types, loads))
+            loads = bought.loads
+        _top_up(self._problem, bought.types, loads, pods_left=demand - loads.sum(axis=0))
+        return _without_empty(bought.types, loads)
+
+    def _on_one_machine(self, solution: MasterSolution, demand: Ints) -> Packing | None:
+        """Return one machine for all remaining pods where dives buy parts, if it costs hardly more than the solution."""
+        limits = self._settings.diving
+        if not limits.part_pods_min:
+            return None
+        type_index = self._problem.cheapest_type(demand)
+        if type_index == NO_TYPE or (demand > self._problem.fit[:, type_index]).any():
+            return None
+        is_cheap = self._problem.prices[type_index] <= solution.cost * (1 + limits.last_machine_relative_max)
+        return Packing(np.array([type_index]), demand[None, :].copy()) if is_cheap else None
+
+    def _take_parts(self, loads: Ints, times: Ints, machines: Floats) -> None:
+        """Reduce the last load of each column that is rounded up to the part that the solution has of it, if that is large.
+
+        A whole load would take pods of other columns, and leave none of its mix for these. Loads ([machine, item]) come column
+        by column, as often as `times` ([column]) says, and are changed in place.
+        """
+        limits = self._settings.diving
+        rounded_up = np.flatnonzero(times > machines + limits.integrality_tolerance)
+        part = machines[rounded_up] - (times[rounded_up] - 1)
+        last = np.cumsum(times)[rounded_up] - 1
+        is_large = part * loads[last].sum(axis=1) >= limits.part_pods_min
+        last, part = last[is_large], part[is_large]
+        loads[last] = np.floor(loads[last] * part[:, None] + 0.5).astype(np.int64)
 
 
-def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, left: Ints) -> None:
+def _without_empty(types: Ints, loads: Ints) -> Packing:
+    used = loads.any(axis=1)
+    return Packing(types[used], loads[used])
+
+
+def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, pods_left: Ints) -> None:
     """Put remaining pods ([item]) into the free capacity, large ones first; `loads` are changed in place."""
     # free[m, r] = capacity[m, r] - Σ_i loads[m, i] requests[i, r]. A machine takes min_r ⌊free[m, r] / requests[i, r]⌋ more
     # pods of item i, and no more than fit[i, type] in all.
     # Room only shrinks, so an item that fits no machine at first is left out.
     free = problem.capacity[types] - loads @ problem.requests
     order = largest_first(problem.requests, problem.capacity.max(axis=0))
-    order = order[left[order] > 0]
+    order = order[pods_left[order] > 0]
     fits = problem.fit[order][:, types] > 0
     for requested, there in zip(problem.requests[order].T, free.T, strict=True):
         fits &= requested[:, None] <= there[None, :]
@@ -233,7 +269,7 @@ def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, left: Ints) ->
         room = problem.fit[item, types] - loads[:, item]
         if requested.size:
             room = np.minimum(room, (free[:, requested] // requests[requested]).min(axis=1))
-        amounts = distributed(left[item], np.maximum(room, 0))
+        amounts = distributed(pods_left[item], np.maximum(room, 0))
         loads[:, item] += amounts
         free -= amounts[:, None] * requests
 

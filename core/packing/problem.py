@@ -506,8 +506,10 @@ def whole_machines(
         return cost, may_save
     limits = IntegerLimits(gap_relative=settings.gap_relative, nodes_max=settings.nodes_max, is_small=True)
     rows = LpRows.at_least(np.full(len(requested), 1.0 + spare_share))
-    whole = LinearProgram(rows, LpColumns.dense(prices[may_save], shares[may_save]), integer=limits)
-    whole.solve()
-    numbers = np.rint(whole.column_values()).astype(np.int64) if whole.has_solution() else np.zeros(len(may_save), int)
-    bound = min(cost, int(whole.integer_bound() * unit * (1 - settings.slack_relative)))
+    program = LinearProgram(rows, LpColumns.dense(prices[may_save], shares[may_save]), integer=limits)
+    program.solve()
+    numbers = (
+        np.rint(program.column_values()).astype(np.int64) if program.has_solution() else np.zeros(len(may_save), int)
+    )
+    bound = min(cost, int(program.integer_bound() * unit * (1 - settings.slack_relative)))
     return bound, np.repeat(may_save, numbers)

@@ -110,10 +110,10 @@ class SearchBudget(msgspec.Struct):
 class _EarlierEnd:
     """A clock for a part of what remains of another's time: a share of it is left for what follows."""
 
-    def __init__(self, whole: Callable[[], float], left: float) -> None:
+    def __init__(self, whole: Callable[[], float], share_left: float) -> None:
         self._whole = whole
         self._began = began = whole()
-        self._length = (1 - began) * (1 - left)
+        self._length = (1 - began) * (1 - share_left)
 
     def __call__(self) -> float:
         """Return the elapsed share, 1 or more once the part is over."""
@@ -187,6 +187,9 @@ class LargeZoneSettings(msgspec.Struct, frozen=True):
     # It generates columns until the program costs this much over the bound: what is saved beyond takes longer than all else of
     # the plan.
     stop_gap_relative: float = 0.035
+    # Whether dives repeat while they save, and `DivingSettings.part_pods_min` for them.
+    repeats_dives: bool = True
+    part_pods_min: int = 0
 
 
 class GreedyPricingSettings(msgspec.Struct, frozen=True):
@@ -294,10 +297,10 @@ def arithmetic_bound(items: Iterable[OfferedItem], settings: ArithmeticBoundSett
     every machine's price is spread over its resources by fixed weights w, each pod takes at least the part
     min over offers of Σ_r w_r · price · requests_r / capacity_r, and the parts of a machine's pods add up to at most its price.
     """
-    known = _with_requested_only(items)
-    largest = max((min(price for price, _ in item.offers) for item in known), default=0)
+    narrowed = _with_requested_only(items)
+    largest = max((min(price for price, _ in item.offers) for item in narrowed), default=0)
     totals: list[int] = []
-    for item in known:
+    for item in narrowed:
         least = _least_parts(item.requests, item.offers, settings)
         totals = [total + item.count * part for total, part in zip(totals or [0] * len(least), least, strict=True)]
     return max([largest, *totals])
@@ -305,17 +308,17 @@ def arithmetic_bound(items: Iterable[OfferedItem], settings: ArithmeticBoundSett
 
 def _with_requested_only(items: Iterable[OfferedItem]) -> list[OfferedItem]:
     """Return the items without the resources that none of them requests: their parts are zero."""
-    known = list(items)
-    places = [r for r, column in enumerate(zip(*(item.requests for item in known), strict=True)) if any(column)]
-    if known and len(places) == len(known[0].requests):
-        return known
+    all_items = list(items)
+    places = [r for r, column in enumerate(zip(*(item.requests for item in all_items), strict=True)) if any(column)]
+    if all_items and len(places) == len(all_items[0].requests):
+        return all_items
     return [
         OfferedItem(
             [item.requests[r] for r in places],
             item.count,
             [(price, [capacity[r] for r in places]) for price, capacity in item.offers],
         )
-        for item in known
+        for item in all_items
     ]
 
 
@@ -341,8 +344,8 @@ def _weightings(resources: int, steps: int, paired: int) -> list[tuple[int, ...]
     return weightings
 
 
-def _weights(resources: int, given: dict[int, int]) -> tuple[int, ...]:
-    return tuple(given.get(i, 0) for i in range(resources))
+def _weights(resources: int, parts: dict[int, int]) -> tuple[int, ...]:
+    return tuple(parts.get(i, 0) for i in range(resources))
 
 
 class FluidSettings(msgspec.Struct, frozen=True):
@@ -503,6 +506,11 @@ class DivingSettings(msgspec.Struct, frozen=True):
     whole_pods_max: int = 100
     whole_gap_relative: float = 5e-4
     whole_nodes_max: int = 1
+    # Of a column that is rounded up, only the part in the solution is bought, as a machine of that size, if it has so many
+    # pods; zero for whole loads alone.
+    part_pods_min: int = 0
+    # … and the last pods get one machine once it costs at most this much more than the program.
+    last_machine_relative_max: float = 0.01
     # Rounds of pricing for the remaining pods, in each step of a dive.
     pricing_rounds: int = 2
     # Cost over the bound at which diving stops.
@@ -561,6 +569,8 @@ class OptimizerSettings(msgspec.Struct, frozen=True):
     default_steps_machines: int = 5_000
     default_steps_offset: int = 40
     default_steps_min: int = 60
+    # … in plans with groups that start together.
+    default_steps_min_with_groups: int = 90
     # At least as many for each NodePool with new nodes: each is searched by itself, and columns take twenty steps.
     default_steps_per_pool: int = 20
     # With more cells of item and type, the lower bound takes seconds: it is built after the search, and only if less than this
@@ -645,7 +655,19 @@ class SearchSettings(msgspec.Struct, frozen=True):
     optimizer: OptimizerSettings = msgspec.field(default_factory=OptimizerSettings)
     repack: RepackSettings = msgspec.field(default_factory=RepackSettings)
     large_zones: LargeZoneSettings = msgspec.field(default_factory=LargeZoneSettings)
+    # Plans with groups that start together: they may take longer, and one dive that buys parts ends near the program's cost
+    # (docs/engineering/handbook/packing.md).
+    large_zones_with_groups: LargeZoneSettings = LargeZoneSettings(
+        stop_gap_relative=0.015, repeats_dives=False, part_pods_min=12
+    )
     target: TargetSettings = msgspec.field(default_factory=TargetSettings)
 
 
 DEFAULT_SETTINGS: Final = SearchSettings()
+
+
+def with_groups(settings: SearchSettings) -> SearchSettings:
+    """Return the settings for a plan with groups that start together."""
+    steps_min = settings.optimizer.default_steps_min_with_groups
+    optimizer = msgspec.structs.replace(settings.optimizer, default_steps_min=steps_min)
+    return msgspec.structs.replace(settings, large_zones=settings.large_zones_with_groups, optimizer=optimizer)

@@ -148,6 +148,11 @@ class ClaimReason(ReasonCode):
         "It is older than expireAfter, but one of its pods can never be evicted.",
         "Read the message, or set terminationGracePeriod, which bounds how long a pod can block the drain.",
     )
+    EXPIRES_TOO_SOON = (
+        "ExpiresTooSoon",
+        "Its expireAfter is shorter than the ten minutes for which a node works at least; those count.",
+        "Raise expireAfter: nodes are replaced all the time.",
+    )
     CLOSED_BUT_OCCUPIED = (
         "ClosedButOccupied",
         "Its NodePool is outside its hours, but one of its pods may not be evicted.",

@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, reduce
 from itertools import product
+from operator import mul
 from typing import Final, NamedTuple
 
 import msgspec
@@ -34,8 +35,9 @@ from core.reasons.groups import MembersUnplaced, RunsApart, Saying
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import GangPlan, HeldGang, SchedulingContext, is_virtual
 from core.scheduling.explanation import Diagnosis
+from core.scheduling.new_node import InFlightClaim
 from core.scheduling.pods import Avoids, PendingGroup
-from core.scheduling.primitives import memo
+from core.scheduling.primitives import Vector, memo, plus
 from core.scheduling.replanning import Extra, planned_within_ec2_limits
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 
@@ -47,6 +49,11 @@ REBUILDS_MAX: Final = 16
 
 It is needed only at limits: equal groups fail together, so each time is for another kind of group or another domain.
 """
+
+PRICE_PER_UNUSED_MIN: Final = 100
+"""A further domain of equal price gets groups once these cost so many times the most that is unused of a node."""
+
+_MILLION: Final = 1_000_000
 
 EXPLAINED_MAX: Final = 32
 """For how many held groups a plan says what a member lacks; finding that takes as long as placing many pods."""
@@ -76,6 +83,55 @@ class _Unit(NamedTuple):
     core: tuple[Pod, ...]
     others: tuple[Pod, ...] = ()
     gang: Gang | None = None
+
+
+class _Offer(NamedTuple):
+    """A domain that holds a group: the price of its new nodes there, and the most that is unused of one of them."""
+
+    price: int
+    domain: Domain
+    unused: int
+
+
+class _Levels:
+    """Divides groups between domains of equal price, so that each of these gets much the same of every resource.
+
+    Where the groups of one zone need more memory per CPU than its machines have, and the pods of another less, CPU stays unused
+    in the first and memory in the second. Each further domain may cost the unused part of one more node, so it gets groups only
+    once that is a hundredth of what all of them cost.
+    """
+
+    def __init__(self, requests: Mapping[_Kind, Vector], kinds: Sequence[_Kind]) -> None:
+        """Take what a group of each kind requests, and the kind of each group."""
+        totals = [max(1, sum(column)) for column in zip(*(requests[kind] for kind in kinds), strict=True)]
+        self._shares = {
+            kind: tuple(_MILLION * amount // total for amount, total in zip(amounts, totals, strict=True))
+            for kind, amounts in requests.items()
+        }
+        self._taken: dict[Domain, Vector] = {}
+        self._prices: dict[Domain, int] = {}
+        self._unused_max = 0
+
+    def chosen(self, kind: _Kind, ranked: Sequence[_Offer]) -> Domain:
+        """Return the domain for the next group, one of the cheapest that hold it."""
+        best = ranked[0]
+        if not best.price:
+            return best.domain
+        domain = self._least_taken(kind, [offer for offer in ranked if offer.price == best.price])
+        self._prices[domain] = self._prices.get(domain, 0) + best.price
+        shares = self._shares[kind]
+        self._taken[domain] = plus(self._taken[domain], shares) if domain in self._taken else shares
+        return domain
+
+    def _least_taken(self, kind: _Kind, equal: Sequence[_Offer]) -> Domain:
+        self._unused_max = max(self._unused_max, equal[0].unused)
+        price = equal[0].price + sum(self._prices.get(offer.domain, 0) for offer in equal)
+        free = [offer.domain for offer in equal if offer.domain not in self._taken]
+        used = [offer.domain for offer in equal if offer.domain in self._taken]
+        if free and len(used) * self._unused_max * PRICE_PER_UNUSED_MIN <= price:
+            return free[0]
+        # Of Σ (share taken)² over domains and resources, a group adds 2 · taken · shares, and what is equal for all domains.
+        return min(used, key=lambda domain: sum(map(mul, self._taken[domain], self._shares[kind])))
 
 
 def with_gangs(context: SchedulingContext, early: Iterable[Pod] = ()) -> SchedulingContext:
@@ -108,7 +164,7 @@ class _Admission:
         self._kinds = [self._kind(unit) for unit in self._units]
         self._full: dict[tuple[_Kind, Domain], int] = {}
         """The turn from which on a domain has no room for such a group: equal ones fail together."""
-        self._prices: dict[tuple[_Kind, tuple[Domain, ...]], list[Domain]] = {}
+        self._prices: dict[tuple[_Kind, tuple[Domain, ...]], list[_Offer]] = {}
         self._domains: dict[str, Domain] = {}
         self._values: Callable[[str], tuple[str, ...]] = memo(partial(_values, context))
 
@@ -117,7 +173,7 @@ class _Admission:
 
         Where nothing is scarce, that is so, and it takes a try for each kind of group instead of one for each group.
         """
-        nothing = GreedyScheduler(self._context, [], self._context.leaving, frozenset())
+        nothing, levels = GreedyScheduler(self._context, [], self._context.leaving, frozenset()), self._levels()
         nothing.place_more(self._queue(_Unit(_BOOKED, self._context.booked), ()))
         for unit, kind in zip(self._units, self._kinds, strict=True):
             if unit.gang is None:
@@ -128,7 +184,7 @@ class _Admission:
                 return None
             if not ranked:
                 return None
-            self._domains[unit.gang.identity] = ranked[0]
+            self._domains[unit.gang.identity] = levels.chosen(kind, ranked)
         return self._decided(is_guess=True)
 
     def result(self) -> SchedulingContext:
@@ -177,10 +233,19 @@ class _Admission:
         counts = Counter(self._context.pod_groups.of(pod).index for pod in unit.core)
         return tuple(sorted(counts.items()))
 
+    def _levels(self) -> _Levels:
+        """Return the levels of the domains before any group has one."""
+        cores = [
+            (kind, unit.core) for kind, unit in zip(self._kinds, self._units, strict=True) if unit.gang is not None
+        ]
+        of = self._context.pod_groups.of
+        requests = {kind: reduce(plus, (of(pod).requests for pod in core)) for kind, core in dict(cores).items()}
+        return _Levels(requests, [kind for kind, _ in cores])
+
     def _place_all(self, *, is_last: bool) -> bool:
         """Place the units in their turns; return False if a group failed, which is then held or gets another domain."""
         running = GreedyScheduler(self._context, [], self._context.leaving, frozenset())
-        self._domains = {}
+        self._domains, levels = {}, self._levels()
         held = {held_gang.gang.identity for held_gang in self._held}
         for turn, (unit, kind) in enumerate(zip(self._units, self._kinds, strict=True)):
             if unit.gang is None:
@@ -195,7 +260,7 @@ class _Admission:
             if not ranked:
                 self._hold(unit, unit.gang, kind, self._best_try(running, unit, candidates))
                 continue
-            domain = self._domains[unit.gang.identity] = ranked[0]
+            domain = self._domains[unit.gang.identity] = levels.chosen(kind, ranked)
             if not running.place_more(self._queue(unit, domain)):
                 self._full[kind, domain] = turn
                 if is_last or len(ranked) == 1:
@@ -235,17 +300,16 @@ class _Admission:
 
     def _ranked(
         self, running: GreedyScheduler, unit: _Unit, kind: _Kind, candidates: Sequence[Domain]
-    ) -> Sequence[Domain]:
+    ) -> Sequence[_Offer]:
         """Return the domains that hold the group's minimum, the cheapest first."""
         if len(candidates) < 2:
-            return candidates
+            return [_Offer(0, domain, 0) for domain in candidates]
         question = (kind, tuple(candidates))
-        known = self._prices.get(question)
-        if known is not None:
-            return known
+        earlier = self._prices.get(question)
+        if earlier is not None:
+            return earlier
         tries = [(self._try(running, unit, domain), domain) for domain in candidates]
-        prices = [(_price(attempt), domain) for attempt, domain in tries if not attempt.so_far().unplaced]
-        ranked = [domain for _, domain in sorted(prices)]
+        ranked = sorted(_offer(attempt, domain) for attempt, domain in tries if not attempt.so_far().unplaced)
         if not any(attempt.bound for attempt, _ in tries):
             self._prices[question] = ranked  # room on existing nodes goes, prices of new nodes stay
         return ranked
@@ -262,11 +326,11 @@ class _Admission:
         tries = [self._try(running, unit, domain) for domain in candidates]
         return min(tries, key=_missing, default=None)
 
-    def _hold(self, unit: _Unit, gang: Gang, kind: _Kind, found: GreedyScheduler | None) -> None:
+    def _hold(self, unit: _Unit, gang: Gang, kind: _Kind, attempt: GreedyScheduler | None) -> None:
         """Hold a group; a plan without a place for some member says what is lacking, an earlier one for equal groups."""
-        if kind not in self._lacks and found is not None:
+        if kind not in self._lacks and attempt is not None:
             self._lacks[kind] = _lack(
-                self._context, unit.core, found.so_far(), explains=len(self._lacks) < EXPLAINED_MAX
+                self._context, unit.core, attempt.so_far(), explains=len(self._lacks) < EXPLAINED_MAX
             )
         self._held.append(_incomplete(gang, unit.core, *self._lacks.get(kind, (len(unit.core), None))))
 
@@ -299,14 +363,14 @@ def whole_groups(
 
     Groups that a plan breaks are held, and it is made again: each time there is one less, so this ends.
     """
-    _, found = planned_within_ec2_limits(context, plan)
-    while broken := _broken(context, found[0]):
+    _, planned = planned_within_ec2_limits(context, plan)
+    while broken := _broken(context, planned[0]):
         if context.gang_plan.is_guess:
             context = _Admission(context.before_gangs(), ()).result()
         else:
-            context = _without(context, broken, found[0])
-        _, found = planned_within_ec2_limits(context, plan)
-    return context.with_gangs(msgspec.structs.replace(context.gang_plan, is_guess=False), {}, ()), found
+            context = _without(context, broken, planned[0])
+        _, planned = planned_within_ec2_limits(context, plan)
+    return context.with_gangs(msgspec.structs.replace(context.gang_plan, is_guess=False), {}, ()), planned
 
 
 def _broken(context: SchedulingContext, solution: Solution) -> list[Gang]:
@@ -333,7 +397,7 @@ def _without(context: SchedulingContext, broken: Sequence[Gang], solution: Solut
         domains={
             name: domain
             for name, domain in context.gang_plan.domains.items()
-            if all(found.gang.identity != name for found in held)
+            if all(held_gang.gang.identity != name for held_gang in held)
         },
     )
     return context.with_gangs(plan, {}, gone)
@@ -343,14 +407,14 @@ def in_fair_turns(
     context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
 ) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
     """Return a plan as of `whole_groups`; made once more, if single pods that outrank a group had no place."""
-    context, found = whole_groups(context, plan)
-    early = _outranking(context, found[0])
+    context, planned = whole_groups(context, plan)
+    early = _outranking(context, planned[0])
     if not early:
-        return context, found
+        return context, planned
     other, again = whole_groups(with_gangs(context.before_gangs(), early), plan)
     unplaced = {pod.key for group in again[0].unplaced for pod in group.pods[group.placed :]}
     served = any(pod.key not in unplaced for pod in early)
-    return (other, again) if served else (context, found)
+    return (other, again) if served else (context, planned)
 
 
 def _outranking(context: SchedulingContext, solution: Solution) -> tuple[Pod, ...]:
@@ -447,12 +511,21 @@ def _named(domain: Domain) -> dict[str, str]:
     return {key: value for key, value in domain if value}
 
 
-def _price(found: GreedyScheduler) -> int:
-    return sum(claim.price for claim in found.claims.claims)
+def _offer(attempt: GreedyScheduler, domain: Domain) -> _Offer:
+    claims = attempt.claims.claims
+    return _Offer(sum(claim.price for claim in claims), domain, max(map(_unused, claims), default=0))
 
 
-def _missing(found: GreedyScheduler) -> int:
-    return sum(group.waiting for group in found.pending_groups)
+def _unused(claim: InFlightClaim) -> int:
+    """Return the part of a claim's price for the share of its cheapest type that its pods leave of every resource."""
+    types = claim.template.types
+    price, position = types.offerings.in_price_order(claim.fitting_types, claim.reqs)[0]
+    pairs = zip(claim.used, types.room.vectors[position], strict=True)
+    return price - max((price * used // room for used, room in pairs if room > 0), default=0)
+
+
+def _missing(attempt: GreedyScheduler) -> int:
+    return sum(group.waiting for group in attempt.pending_groups)
 
 
 def _rank(pod: Pod) -> _Rank:

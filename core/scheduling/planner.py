@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from core.model.plan import Cost, Plan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
-from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings
+from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings, with_groups
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation import Diagnosis
@@ -69,12 +69,12 @@ def improved(
     comes_first = relaxed.cells <= limits.bound_cells_sure
     lower_bound = LowerBound(context, relaxed, settings, budget) if proves and comes_first else None
     cheaper = Repacker(context, settings).improved(solution, budget)
-    found = _cost(cheaper)
+    cheaper_cost = _cost(cheaper)
     if proves and not comes_first and not budget.is_past(limits.bound_begins_share_max):
         lower_bound = LowerBound(context, relaxed, settings, budget)
     if lower_bound is None:
-        return cheaper, Cost(found, bound)
-    return cheaper, Cost(found, max(bound or 0, lower_bound.proven(cheaper.claims, budget=budget)))
+        return cheaper, Cost(cheaper_cost, bound)
+    return cheaper, Cost(cheaper_cost, max(bound or 0, lower_bound.proven(cheaper.claims, budget=budget)))
 
 
 def proven_later(
@@ -190,9 +190,9 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         repacked = Repacker(self._context, way).regrouped(self._solution, new_nodes, kind)
         return self._results(self._if_within_ec2_limits(repacked))
 
-    def _if_within_ec2_limits(self, found: Solution) -> Solution:
+    def _if_within_ec2_limits(self, cheaper: Solution) -> Solution:
         """Return the cheaper solution if it is within EC2's quotas and free addresses, else the scheduler's, which is."""
-        return cheaper_within_ec2_limits(self._context, found, self._solution) or self._solution
+        return cheaper_within_ec2_limits(self._context, cheaper, self._solution) or self._solution
 
 
 def _ways(settings: SearchSettings, nodes: int) -> tuple[SearchSettings, SearchSettings]:
@@ -398,8 +398,8 @@ class Planner:
         from core.scheduling.explanation_text import pod_offers
 
         context = self._context
-        found = next((pod for pod in (*context.pending, *context.moving) if pod.key == pod_key), None)
-        return [] if found is None else pod_offers(context, context.pod_groups.of(found))
+        waiting_pod = next((pod for pod in (*context.pending, *context.moving) if pod.key == pod_key), None)
+        return [] if waiting_pod is None else pod_offers(context, context.pod_groups.of(waiting_pod))
 
     def finding(self, pod_key: str) -> PodFinding | None:
         """Return the finding of `explained` without a search for cheaper nodes."""
@@ -470,7 +470,7 @@ def _searched(
 ) -> tuple[Solution, Cost | None]:
     """Return the plan for pods that need a place, and the proven bound on its cost if it was searched."""
     contexts = commitment_contexts(context, frozenset())
-    return best_of([_searched_one(one, out_of_time, search, proves=proves) for one in contexts])
+    return best_of([_searched_one(candidate, out_of_time, search, proves=proves) for candidate in contexts])
 
 
 def _searched_one(
@@ -480,6 +480,8 @@ def _searched_one(
     steps = context.snapshot.options.improve_iterations
     if steps is None and out_of_time is None:
         return solution.settle_commitments(), None
+    if context.gang_plan.turns:
+        search = with_groups(search)
     steps_max = default_steps(solution, search) if steps is None else steps
     budget = SearchBudget(steps_max, out_of_time) if steps_max else None
     cheaper, cost = improved(context, solution, budget, search, proves=proves)

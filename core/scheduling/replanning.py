@@ -107,30 +107,30 @@ def plan_rank(solution: Solution) -> tuple[int, int]:
     return sum(group.waiting for group in solution.unplaced), sum(claim.price for claim in solution.claims)
 
 
-def cheaper_within_ec2_limits(context: SchedulingContext, found: Solution, before: Solution) -> Solution | None:
+def cheaper_within_ec2_limits(context: SchedulingContext, cheaper: Solution, before: Solution) -> Solution | None:
     """Return the cheaper solution after commitments, EC2's quotas and free addresses have restricted the claims of both.
 
     Restrictions may make either one more expensive: a claim may lose the zone of its cheapest type.
 
     Args:
         context: The context of both.
-        found: The result of a search that began with `before`. The two may share claims.
+        cheaper: The result of a search that began with `before`. The two may share claims.
         before: The solution that it would replace.
 
     Returns:
-        The solution, with its claims restricted. None if those of `found` exceed what is left; then no claim is changed.
+        The solution, with its claims restricted. None if those of `cheaper` exceed what is left; then no claim is changed.
     """
-    if found is before:
+    if cheaper is before:
         return before.settle_commitments()
-    at_first = (*_restrictions(before), *_restrictions(found))
+    at_first = (*_restrictions(before), *_restrictions(cheaper))
     is_allowed = context.for_another_plan(before.settle_commitments().claims) is None
     rank, restricted = plan_rank(before), _restrictions(before)
     _restore(at_first)
-    if context.for_another_plan(found.settle_commitments().claims) is not None:
+    if context.for_another_plan(cheaper.settle_commitments().claims) is not None:
         _restore(at_first)
         return None
-    if plan_rank(found) <= rank or not is_allowed:
-        return found
+    if plan_rank(cheaper) <= rank or not is_allowed:
+        return cheaper
     _restore(restricted)
     return before
 
@@ -450,23 +450,23 @@ class VariedPlans:
             lambda signature: conflicts_of(context, by_signature[signature], frozenset(by_signature))
         )
 
-    def improved(self, solution: Solution, left: Leftovers) -> Solution:
+    def improved(self, solution: Solution, leftovers: Leftovers) -> Solution:
         """Return the solution, or one that leaves fewer pods; only pods with conflicting rules may lose a place."""
         if self._plans(WORK_MAX) == 0:
             return solution
-        is_likely = self._gains_alone(left)
-        values = self._values(index for index in left if is_likely or self._fits_some_type(self._groups[index]))
+        is_likely = self._gains_alone(leftovers)
+        values = self._values(index for index in leftovers if is_likely or self._fits_some_type(self._groups[index]))
         if not values:
             return solution
         solutions: dict[PlanVariation, Solution] = {}
         search = VariationSearch(
-            planned=partial(self._result, solutions, left),
+            planned=partial(self._result, solutions, leftovers),
             conflicts=self._conflicts,
             plans_max=self._plans(WORK_MAX if is_likely else UNLIKELY_WORK_MAX),
             idle_max=self._plans(IDLE_WORK_MAX),
             others=in_domain_orders(values, DRAWN_MAX),
         )
-        best = search.best(VariationResult(left.total(), self._signatures(left)))
+        best = search.best(VariationResult(leftovers.total(), self._signatures(leftovers)))
         return solution if best is None else solutions[best]
 
     def _plans(self, work: int) -> int:
@@ -474,11 +474,11 @@ class VariedPlans:
         return work // (self._pods + PLAN_WORK)
 
     def _result(
-        self, solutions: dict[PlanVariation, Solution], left: Leftovers, variation: PlanVariation
+        self, solutions: dict[PlanVariation, Solution], leftovers: Leftovers, variation: PlanVariation
     ) -> VariationResult:
         solution = solutions[variation] = self._plan(sorted(self._queue(), key=variation.rank), variation)
         left_now = leftovers_of(solution)
-        fault = 0 if is_fair(self._waiting, before=left, after=left_now) else self._pods
+        fault = 0 if is_fair(self._waiting, before=leftovers, after=left_now) else self._pods
         return VariationResult(left_now.total() + fault, self._signatures(left_now))
 
     def _plan(self, queue: list[PendingGroup], variation: PlanVariation) -> Solution:
@@ -496,16 +496,16 @@ class VariedPlans:
         templates = self._context.templates
         return any(template.types.room.fits(template.mask, pod_group.requests) for template in templates)
 
-    def _gains_alone(self, left: Leftovers) -> bool:
+    def _gains_alone(self, leftovers: Leftovers) -> bool:
         """Whether fewer pods of some group are left if it is planned only with the groups that its rules follow, and theirs."""
-        for index in [*left][:GROUPS_MAX]:
+        for index in [*leftovers][:GROUPS_MAX]:
             conflicts = self._conflicts(self._groups[index].signature.index)
             company = self._company(conflicts)
             members = {group.index for group in self._groups.values() if group.signature.index in company} | {index}
             together, apart = PlanVariation(), PlanVariation(round_robin=conflicts.round_robin())
             if conflicts.signatures:
                 plans = (self._plan(self._only(members), group) for group in dict.fromkeys((together, apart)))
-                if any(leftovers_of(plan)[index] < left[index] for plan in plans):
+                if any(leftovers_of(plan)[index] < leftovers[index] for plan in plans):
                     return True
         return False
 
@@ -522,10 +522,10 @@ class VariedPlans:
     def _only(self, members: Collection[int]) -> list[PendingGroup]:
         return [pending_group for pending_group in self._queue() if pending_group.pod_group.index in members]
 
-    def _signatures(self, left: Leftovers) -> tuple[int, ...]:
+    def _signatures(self, leftovers: Leftovers) -> tuple[int, ...]:
         """Return the signatures of the leftovers, the most pods first."""
         counts: Counter[int] = Counter()
-        for index, count in left.items():
+        for index, count in leftovers.items():
             counts[self._groups[index].signature.index] += count
         return tuple(sorted(counts, key=lambda signature: (-counts[signature], signature)))
 
@@ -615,29 +615,29 @@ class RequeuingScheduler:
             compares_sharing=compares,
         ).run()
 
-    def _retries(self, left: Leftovers) -> Iterator[frozenset[int]]:
+    def _retries(self, leftovers: Leftovers) -> Iterator[frozenset[int]]:
         """Yield the groups to place first: all that would gain from a separate plan together, then one by one."""
-        if not left:
+        if not leftovers:
             return
         queue = self._queue()
         pod_groups = [pending_group.pod_group for pending_group in queue]
-        late = dict.fromkeys(group for group in pod_groups if group.index in left)
+        late = dict.fromkeys(group for group in pod_groups if group.index in leftovers)
         together = [self._with_required(group, pod_groups) for group in [*late][:GROUPS_MAX]]
-        gaining = [first for first, group in zip(together, late, strict=False) if self._gains(first, group, left)]
+        gaining = [first for first, group in zip(together, late, strict=False) if self._gains(first, group, leftovers)]
         if gaining:
             yield frozenset().union(*gaining)
         if len(gaining) > 1 and sum(len(pending_group.pods) for pending_group in queue) <= PODS_MAX:
             yield from gaining[:RETRIES_MAX]
 
-    def _gains(self, first: frozenset[int], one: PodGroup, left: Leftovers) -> bool:
-        return leftovers_of(self._plan(first, alone=True))[one.index] < left[one.index]
+    def _gains(self, first: frozenset[int], pod_group: PodGroup, leftovers: Leftovers) -> bool:
+        return leftovers_of(self._plan(first, alone=True))[pod_group.index] < leftovers[pod_group.index]
 
-    def _with_required(self, one: PodGroup, pod_groups: Iterable[PodGroup]) -> frozenset[int]:
+    def _with_required(self, pod_group: PodGroup, pod_groups: Iterable[PodGroup]) -> frozenset[int]:
         """Return a group together with those that its pods must be near."""
-        rules = (*one.steps[0].host_rules, *one.steps[0].zone_rules)
+        rules = (*pod_group.steps[0].host_rules, *pod_group.steps[0].zone_rules)
         near = {rule.group for rule in rules if rule.kind == AFFINITY and not rule.selects_self}
         return frozenset(
-            {one.index} | {other.index for other in pod_groups if near.intersection(other.signature.selected_by)}
+            {pod_group.index} | {other.index for other in pod_groups if near.intersection(other.signature.selected_by)}
         )
 
 

@@ -67,7 +67,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         PodEvents(stores),
         ChangingSpecifications(kubernetes, changes),
         Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock, adapters.pause)),
-        Expiry(terminator),
+        Expiry(kubernetes, terminator),
         Hours(terminator, changes, adapters.queues.wake_ups),
         CapMembers(stores.claims),
         CapPeriods(kubernetes, stores.claims),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import msgspec
@@ -26,7 +26,7 @@ from adapters.store import ClaimStore
 from core.lifecycle import steps
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.launching import group_of, is_unanswered, name_tags
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.node_pool import GROUP_COUNTER
 from core.reasons.code import GROUP_CHANGED, PODS_ELSEWHERE, ClaimReason, DecisionKind, OverLimit, Refusal, Stated
 from lambdas.controllers.boundary import Boundary
@@ -91,6 +91,10 @@ def free_of_launch(record: ClaimRecord, reader: NodeStateReader, claims: ClaimSt
     return next((instance for instance in launched if claims.of_instance(instance) is None), "")
 
 
+Usage = Callable[[], dict[str, dict[str, int]]]
+"""Reads what each counter of limits holds, once for all claims that are looked at together."""
+
+
 class ClaimLaunch:
     """Launches claims whose pods still wait, within the limits of their NodePools."""
 
@@ -122,7 +126,12 @@ class ClaimLaunch:
                 return record
             members = self._members(record)
         wanted, kept = list[ClaimRecord](), dict[str, ClaimRecord]()
-        objections = self._objections(members, reader)
+        others = self._of_groups(members)
+        objections = self._objections((*members, *others), reader)
+        for other in others:
+            if other.name in objections:
+                with suppress(ConflictError):  # a run that has asked EC2 for it meanwhile keeps it
+                    self._end(other, objections[other.name], reader, report)
         for member in members:
             objection = objections.get(member.name)
             if objection is None:
@@ -133,6 +142,19 @@ class ClaimLaunch:
                 kept[remaining.name] = remaining
         launched = self._request(wanted, report) if wanted else {}
         return (kept | launched).get(record.name)
+
+    def _of_groups(self, members: Sequence[ClaimRecord]) -> tuple[ClaimRecord, ...]:
+        """Return the claims of other launches that were not asked for yet and are for the same groups, by name.
+
+        Each launch sees its own claims; the first one that is given up may leave room for the next, and a part would start.
+        """
+        groups = {group_of(member) for member in members if not member.attempts} - {""}
+        if not groups:
+            return ()
+        names = {member.name for member in members}
+        every = (record for record in self._claims.all() if record.name not in names and group_of(record) in groups)
+        waiting = (r for r in every if r.phase is ClaimPhase.REQUESTED and r.deletion is None and not r.attempts)
+        return tuple(sorted(waiting, key=lambda record: record.name))
 
     def _members(self, record: ClaimRecord) -> list[ClaimRecord]:
         """Return the claims for which the first one requests the launch; another is alone, since the first has an answer."""
@@ -173,16 +195,17 @@ class ClaimLaunch:
         A part of a group is not launched without the rest: it is planned again as a whole.
         """
         fresh = [member for member in members if not member.attempts]
-        objections = {m.name: objection for m in fresh if (objection := self._objection(m, reader)) is not None}
+        used = cache(lambda: {usage.node_pool: usage.reserved for usage in self._claims.usage()})
+        objections = {m.name: objection for m in fresh if (objection := self._objection(m, reader, used)) is not None}
         groups = {group_of(member) for member in fresh if member.name in objections} - {""}
         others = [member.name for member in fresh if group_of(member) in groups]
         return dict.fromkeys(others, GROUP_CHANGED) | objections
 
-    def _objection(self, record: ClaimRecord, reader: NodeStateReader) -> Refusal | None:
+    def _objection(self, record: ClaimRecord, reader: NodeStateReader, used: Usage) -> Refusal | None:
         """Return why the claim must not be launched any more, None if nothing is against it."""
         if record.awaits_pods and not reader.unbound_pods(record.plan.pods):
             return PODS_ELSEWHERE
-        return self._limit_in_the_way(record, reader)
+        return self._limit_in_the_way(record, reader, used)
 
     def _end(
         self, record: ClaimRecord, objection: Refusal, reader: NodeStateReader, report: RunReport
@@ -206,7 +229,7 @@ class ClaimLaunch:
         report.decide(DecisionKind.FORGET, record.name, cause.reason, cause.message)
         self._claims.forget(record)
 
-    def _limit_in_the_way(self, record: ClaimRecord, reader: NodeStateReader) -> Refusal | None:
+    def _limit_in_the_way(self, record: ClaimRecord, reader: NodeStateReader, usage: Usage) -> Refusal | None:
         """Return the limit or cap that is exceeded by now; rows may be lost, or it was lowered."""
         name = record.plan.node_pool
         limits = {name: reader.limits(name)} if name else {}
@@ -216,7 +239,7 @@ class ClaimLaunch:
             limits |= {counter: in_force[counter] for counter in groups if counter in in_force}
         if not any(limits.values()):
             return None
-        used = {usage.node_pool: usage.reserved for usage in self._claims.usage() if usage.node_pool in limits}
+        used = {counter: reserved for counter, reserved in usage().items() if counter in limits}
         over = _exceeded(record, limits, used)
         if over and name in over:  # a calendar may raise it
             over = _exceeded(record, {**limits, name: {**limits[name], **reader.limits_in_force().get(name, {})}}, used)

@@ -101,7 +101,7 @@ def _template(rng: Random) -> JsonObject:
             {"key": "kubernetes.io/arch", "operator": "In", "values": list(architectures)},
         ],
     }
-    template["expireAfter"] = rng.choice(("4m", "7m", "12m")) if rng.random() < 0.35 else "Never"
+    template["expireAfter"] = rng.choice(("1s", "7m", "12m")) if rng.random() < 0.35 else "Never"
     if rng.random() < 0.5:
         template["terminationGracePeriod"] = rng.choice(("1m", "3m", "6m"))
     return template

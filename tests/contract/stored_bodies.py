@@ -119,8 +119,8 @@ def with_news(body: Any, hint: Any) -> Any:
     struct = _struct_of(hint)
     if struct is not None:
         fields, hints = msgspec.structs.fields(struct), get_type_hints(struct, include_extras=True)
-        known = {field.encode_name: hints[field.name] for field in fields}
-        return {name: with_news(value, known.get(name)) for name, value in body.items()} | NEWS
+        hint_by_name = {field.encode_name: hints[field.name] for field in fields}
+        return {name: with_news(value, hint_by_name.get(name)) for name, value in body.items()} | NEWS
     values = [get_args(part)[1] for part in (hint, *get_args(hint)) if get_origin(part) is dict]
     return {name: with_news(value, values[0]) for name, value in body.items()} if values else body
 

@@ -175,15 +175,15 @@ class Draws:
     def _set(self, values: dict[str, Any]) -> str:
         rng = self._rng
         name = rng.choice(NAMES)
-        given = self._given(values, self._value(name))
+        operand = self._given(values, self._value(name))
         return rng.choice(
             (
-                f"{name} = {given}",
-                f"{name} = if_not_exists({name}, {given})",
-                f"a_n = a_n + {self._given(values, {'N': '2'})}, {'a_s' if name == 'a_n' else name} = {given}",
-                f"a_l = list_append(a_l, {self._given(values, {'L': [{'S': 'end'}]})}), a_s = {given}",
-                f"a_m.a_o = {given}",
-                f"a_l[1] = {given}",
+                f"{name} = {operand}",
+                f"{name} = if_not_exists({name}, {operand})",
+                f"a_n = a_n + {self._given(values, {'N': '2'})}, {'a_s' if name == 'a_n' else name} = {operand}",
+                f"a_l = list_append(a_l, {self._given(values, {'L': [{'S': 'end'}]})}), a_s = {operand}",
+                f"a_m.a_o = {operand}",
+                f"a_l[1] = {operand}",
             )
         )
 
@@ -248,7 +248,7 @@ def named(request: dict[str, Any], table: str) -> dict[str, Any]:
 def answer(client: Any, operation: str, request: dict[str, Any]) -> Any:
     """The client's reply, with sets in order and numbers by amount; of an error, its codes and items."""
     try:
-        said = getattr(client, operation)(**request)
+        reply = getattr(client, operation)(**request)
     except ClientError as error:
         reasons = [(r["Code"], r.get("Item")) for r in error.response.get("CancellationReasons", ())]
         if any(code == "ValidationError" for code, _ in reasons):
@@ -256,8 +256,8 @@ def answer(client: Any, operation: str, request: dict[str, Any]) -> Any:
             return "ValidationException", None, []
         return error.response["Error"]["Code"], _ordered(error.response.get("Item")), _ordered(reasons)
     # DynamoDB Local returns the capacity of deletions without being asked.
-    said = {key: value for key, value in said.items() if key not in ("ResponseMetadata", "ConsumedCapacity")}
-    return _ordered(said)
+    reply = {key: value for key, value in reply.items() if key not in ("ResponseMetadata", "ConsumedCapacity")}
+    return _ordered(reply)
 
 
 def _ordered(value: Any) -> Any:

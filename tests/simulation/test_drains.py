@@ -66,8 +66,8 @@ def test_a_pod_that_cannot_be_evicted_keeps_only_itself(tmp_path: Path) -> None:
 
 def test_at_the_deadline_only_who_could_not_be_evicted_is_forced(tmp_path: Path) -> None:
     """If this failed, the neighbours of a stuck pod would be killed without one try, all in one second."""
-    pool = a_pool(terminationGracePeriod="2m", expireAfter="6m")
-    result = play(tmp_path, pool, *POISON, duration="10m")
+    pool = a_pool(terminationGracePeriod="2m", expireAfter="12m")
+    result = play(tmp_path, pool, *POISON, duration="16m")
     assert (evicted(result, "zzz"), evicted(result, "aaa")) == (["eviction"] * 4, ["forced"] * 2)
     assert result.summary["nodesTerminated"] == 1
     assert_lawful(result)
@@ -152,6 +152,18 @@ def test_an_expired_node_is_replaced_first_although_consolidation_is_switched_of
     ]
     assert story[:5] == ["nodeReady", "nodeTainted", "nodeReady", "podEvicted", "podEvicted"]
     assert {event["node"] for event in named(result, "podEvicted")} == {first}
+    assert_lawful(result)
+
+
+def test_nodes_that_expire_at_once_are_replaced_at_a_bounded_rate(tmp_path: Path) -> None:
+    """An `expireAfter` of a second is legal; a node was replaced as soon as it had joined, without end."""
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["expireAfter"] = "1s"
+    result = play(tmp_path, pool, deployment(2), duration="45m", nodeBootSeconds=40)
+    assert 2 <= len(named(result, "instanceLaunched")) <= 5
+    events = [fields["object"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    (told,) = [event for event in events if event["reason"] == "ExpiresTooSoon"]
+    assert told["involvedObject"]["kind"] == "NodePool"
     assert_lawful(result)
 
 

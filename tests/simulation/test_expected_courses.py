@@ -103,12 +103,12 @@ SCENARIOS: Final[dict[str, tuple[Objects, Steps, dict[str, Any]]]] = {
     ),
     "nodes expire, and pods that must stay hold them": (
         (
-            _pool(disruption=_NEVER, template={"expireAfter": "8m", "terminationGracePeriod": "3m"}),
+            _pool(disruption=_NEVER, template={"expireAfter": "12m", "terminationGracePeriod": "3m"}),
             deployment(2, cpu="1500m"),
             _kept("kept", "500m"),
         ),
         [],
-        {"duration": "18m"},
+        {"duration": "26m"},
     ),
     "a static NodePool is made larger, smaller and removed": (
         (_pool("fixed", replicas=2), _pool(), deployment(1)),

@@ -248,7 +248,7 @@ SCENES: Final[dict[str, Scene]] = {
     ),
     "pods cannot leave a node: budgets, webhooks, throttles, deadlines": (
         (
-            _pool(weight=10, template={"terminationGracePeriod": "4m", "expireAfter": "8m"}, disruption=_NEVER),
+            _pool(weight=10, template={"terminationGracePeriod": "4m", "expireAfter": "12m"}, disruption=_NEVER),
             deployment(2, "aaa", "500m"),
             _budget("one", "aaa", maxUnavailable=1),
             _budget("two", "aaa", maxUnavailable=1),
@@ -257,12 +257,12 @@ SCENES: Final[dict[str, Scene]] = {
             deployment(4, "zzz", "500m"),
         ),
         [
-            _fault("8m", "kube:create pods/eviction", "throttle", count=2),
-            _fault("8m", "kube:create pods/eviction", "lostReply"),
-            _fault("9m", "kube:create pods/eviction", "denied", code="403"),
-            _fault("12m", "kube:delete pods", "error"),
+            _fault("12m", "kube:create pods/eviction", "throttle", count=2),
+            _fault("12m", "kube:create pods/eviction", "lostReply"),
+            _fault("13m", "kube:create pods/eviction", "denied", code="403"),
+            _fault("16m", "kube:delete pods", "error"),
         ],
-        {"duration": "22m"},
+        {"duration": "31m"},
         {},
     ),
     "a NodePool goes, a single replica is started elsewhere first, and another drain has no end": (
@@ -507,17 +507,17 @@ SCENES: Final[dict[str, Scene]] = {
         (
             _pool(
                 annotations={labels.EXPIRY: "Forceful"},
-                template={"expireAfter": "9m", "terminationGracePeriod": "2m"},
+                template={"expireAfter": "12m", "terminationGracePeriod": "2m"},
                 limits={"cpu": "60"},
                 disruption={**_NEVER, "budgets": [{"nodes": "1"}]},
             ),
             _annotated(deployment(3, cpu="3"), labels.DO_NOT_DISRUPT),
         ),
         [
-            {"at": "16m", "apply": [_pool(limits={"cpu": "4"})]},
-            _scaled("16m", 9),
+            {"at": "19m", "apply": [_pool(limits={"cpu": "4"})]},
+            _scaled("19m", 9),
         ],
-        {"duration": "24m"},
+        {"duration": "27m"},
         {},
     ),
     "unhealthy nodes whose NodePool lets none go, then one": (
@@ -577,12 +577,12 @@ SCENES: Final[dict[str, Scene]] = {
     ),
     "pods with volumes": (
         (
-            _pool(disruption=_NEVER, template={"expireAfter": "8m", "terminationGracePeriod": "4m"}),
+            _pool(disruption=_NEVER, template={"expireAfter": "12m", "terminationGracePeriod": "4m"}),
             *_with_volume(deployment(1, "data", "500m")),
             deployment(2),
         ),
         [],
-        {"duration": "18m"},
+        {"duration": "22m"},
         {},
     ),
     "pods come between a decision and its check": (
@@ -593,7 +593,7 @@ SCENES: Final[dict[str, Scene]] = {
     ),
     "a drain is cancelled that a budget blocks": (
         (
-            _pool(template={"expireAfter": "10m"}),
+            _pool(template={"expireAfter": "12m"}),
             _tiered(deployment(2, "aaa", "500m")),
             _tiered(deployment(1, "bbb", "99")),
             {
@@ -603,7 +603,7 @@ SCENES: Final[dict[str, Scene]] = {
             deployment(1, "zzz", "100m"),
         ),
         [],
-        {"duration": "66m"},
+        {"duration": "78m"},
         {},
     ),
     "launches whose fate is unknown": (

@@ -136,6 +136,21 @@ def test_an_idle_cluster_is_asked_three_times_a_minute_at_most(tmp_path: Path, n
     assert counts.total() <= REQUESTS_A_MINUTE * 30 + FOR_ABSENT_KINDS, sorted(counts.items())
 
 
+def test_a_cluster_whose_warm_room_is_there_is_planned_no_more(tmp_path: Path) -> None:
+    """Every two minutes a plan looked after the room, and the rest of the functions observed what it had noted."""
+    room = {"pods": 4, "requests": {"cpu": "1", "memory": "1Gi"}}
+    calendar = {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Calendar",
+        "metadata": {"name": "office"},
+        "spec": {"rules": [{"name": "warm", "settings": {"warm": room}}]},
+    }
+    path = write(tmp_path, node_pool(), calendar, deployment(2, cpu="3"), steps=[], duration="60m")
+    counts, present = requests(path, has_audit_log=True)
+    assert present > 0
+    assert counts.total() <= REQUESTS_A_MINUTE * 30 + FOR_ABSENT_KINDS + 15, sorted(counts.items())
+
+
 def minutes(result: Result, event: str, **fields: str) -> list[float]:
     """When events happened, in minutes from the start."""
     start = datetime.fromisoformat(result.events[0].t)

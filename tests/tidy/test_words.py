@@ -64,6 +64,9 @@ VAGUE_NAMES = frozenset({"look", "looks", "play", "played", "plays", "told", "wo
 OF_SCENARIOS = frozenset({"play", "played", "plays", "world"})
 """In the simulator and in benchmarks, a world is the whole that a scenario describes and a run plays."""
 
+EMPTY_NAMES = frozenset({"asked", "found", "given", "left", "one", "own", "said"})
+"""They tell how a value came about, and send the reader to the caller to learn what it is."""
+
 PUBLISHED = frozenset({"look_queue_url", "look_seconds"})
 """Settings keep their names: installations have them."""
 
@@ -132,6 +135,57 @@ def test_no_variable_is_vague() -> None:
             if vague & set(name.lower().split("_")) and name not in PUBLISHED:
                 found.add(f"{relative(path)}: {name}")
     assert sorted(found) == []
+
+
+def test_a_parameter_or_local_is_named_for_what_it_holds() -> None:
+    """`found: Realization` says less than `realization`."""
+    empty = []
+    for path in FILES:
+        bound = _bound(ast.parse(path.read_text()))
+        empty += [f"{relative(path)}:{line}: {name}" for line, name in bound if name in EMPTY_NAMES]
+    assert not empty
+
+
+def test_every_way_to_bind_a_name_is_seen_and_fields_are_none() -> None:
+    source = (
+        "class A:\n    left: int\n"
+        "def a(found, /, given, *one, own, **said):\n    left = asked = lambda one: one\n"
+        "def b():\n    for found in b():\n        with b() as given, b() as (one, *own): pass\n"
+        "    [said for said in b()]\n    while left := b(): left += 1\n"
+        "def c():\n    try:\n        match b():\n            case {'': asked, **own}: pass\n            case [*found]: pass\n"
+        "    except E as one: one.left = one.found(given=1)\n"
+    )
+    by_line: dict[int, list[str]] = defaultdict(list)
+    for line, name in _bound(ast.parse(source)):
+        by_line[line].append(name)
+    assert {line: sorted(set(names)) for line, names in sorted(by_line.items())} == {
+        3: ["found", "given", "one", "own", "said"],
+        4: ["asked", "left", "one"],
+        6: ["found"],
+        7: ["given", "one", "own"],
+        8: ["said"],
+        9: ["left"],
+        13: ["asked", "own"],
+        14: ["found"],
+        15: ["one"],
+    }
+
+
+def _bound(tree: ast.AST) -> list[tuple[int, str]]:
+    """Return the parameters and variables that the code binds, each with its line; fields of classes are left out."""
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    fields = {field.target for body in bodies for field in body if isinstance(field, ast.AnnAssign)}
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            names.append((node.lineno, node.arg))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in fields:
+            names.append((node.lineno, node.id))
+        elif isinstance(node, ast.MatchAs | ast.MatchStar | ast.ExceptHandler) and node.name:
+            names.append((node.lineno, node.name))
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            names.append((node.lineno, node.rest))
+    return names
 
 
 def _name_of(node: ast.AST) -> str:

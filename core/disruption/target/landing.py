@@ -32,7 +32,7 @@ from core.model.values.quantity import CPU, MEMORY
 from core.model.values.requirements import Requirement
 from core.model.values.taints import LEAVING, PREFER_NO_SCHEDULE, Taint
 from core.packing.problem import Bools, Floats, Ints
-from core.pods import SYSTEM_SPREADS, eviction_order, spread_selector, successor, with_label_keys
+from core.pods import SYSTEM_SPREADS, spread_selector, successor, with_label_keys
 from core.reasons.code import TerminationReason
 from core.scheduling.context import SchedulingContext
 from core.scheduling.pods import Avoids, DefaultSpreads, PendingGroup, PodGroup
@@ -246,10 +246,7 @@ class _Prediction:
         going = frozenset(positions[node] for command in commands for node in command.nodes)
         self._later = frozenset(positions[name] for name in sorted(later) if name in positions)
         self._pods = {
-            position: sorted(
-                (pod for pod in context.existing_nodes[position].state.pods if pod.key in self._moving),
-                key=eviction_order,
-            )
+            position: [pod for pod in context.existing_nodes[position].state.pods if pod.key in self._moving]
             for position in sorted(going)
         }
         self._going: dict[int, None] = {}
@@ -392,11 +389,12 @@ def _varying(choices: Sequence[Mapping[str, tuple[str, ...]]]) -> Iterator[str]:
 
 
 def _keys(group: PodGroup) -> frozenset[str]:
-    """Return the labels of a node that decide whether it takes the pods; volumes and topology rules may ask for a zone."""
+    """Return the labels of a node that decide whether it takes the pods; volumes may ask for a zone."""
     spec = group.signature.spec
     terms = (*spec.node_selector, *(r for term in spec.required_terms for r in term.requirements))
-    has_domains = bool(spec.volumes) or any(step.zone_rules for step in group.steps)
-    return frozenset((*(r.key for r in terms), *((labels.ZONE,) if has_domains else ())))
+    rules = (rule for step in group.steps for rule in step.zone_rules)
+    of_volumes = (labels.ZONE,) if spec.volumes else ()
+    return frozenset((*(r.key for r in terms), *(rule.key for rule in rules), *of_volumes))
 
 
 # Scores of nodes for one pod.

@@ -273,7 +273,9 @@ def _for_large_zones(settings: SearchSettings) -> SearchSettings:
     generation = replace(settings.column_generation, stop_gap_relative=limits.stop_gap_relative)
     stages = replace(settings.stages, column_pairs_max=limits.column_pairs_max)
     two_type = replace(settings.two_type, pairs_rounded_max=limits.pairs_rounded_max)
-    return replace(settings, column_generation=generation, stages=stages, two_type=two_type)
+    idle_dives_max = settings.diving.idle_dives_max if limits.repeats_dives else 0
+    diving = replace(settings.diving, idle_dives_max=idle_dives_max, part_pods_min=limits.part_pods_min)
+    return replace(settings, column_generation=generation, stages=stages, two_type=two_type, diving=diving)
 
 
 # Finds the NodePools that could launch nodes for pods without a place.

@@ -13,8 +13,8 @@ from adapters.observation.observer import ClusterState
 from adapters.observation.stores import Stores
 from adapters.ports import Kubernetes, NotFoundError, Queue
 from adapters.store import ClaimStore
-from core.calendars import closing_claims, is_for, rules_digest, rules_of, stays_until, why_closed
-from core.disruption.expiration import expired
+from core.calendars import closing_claims, is_for, lacks_warm_room, rules_digest, rules_of, stays_until, why_closed
+from core.disruption.expiration import WORKS_FOR, expired
 from core.disruption.move_history import HOURS, PRESENCE, REPLICAS
 from core.disruption.static_capacity import lacks_nodes, surplus
 from core.lifecycle.commands import approaching, is_due
@@ -26,6 +26,7 @@ from core.model.node_pool import GRACE_PERIOD, CalendarRule, NodePool
 from core.model.plan import NodeClaim
 from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
 from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
+from lambdas.controllers.events import about_node_pool, warning, write
 from lambdas.controllers.sweeps.due_work import due_work
 from lambdas.controllers.sweeps.nodes import SettlingChanges, writers_of
 from lambdas.controllers.sweeps.sweep import BudgetedTermination, ClaimTerminator, ReconcileRound, Sweep
@@ -56,12 +57,13 @@ class Expiry(Sweep):
 
     See docs/engineering/handbook/expiry-and-repair.md.
 
-    Either way replacements come first.
+    Either way replacements come first. NodePools whose nodes can only be replaced all the time are told so.
     """
 
     name = "expiry"
 
-    def __init__(self, terminator: ClaimTerminator) -> None:
+    def __init__(self, kubernetes: Kubernetes, terminator: ClaimTerminator) -> None:
+        self._kubernetes = kubernetes
         self._terminator = terminator
         self._budgeted = BudgetedTermination(
             terminator=terminator,
@@ -85,6 +87,16 @@ class Expiry(Sweep):
             round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED, message)
 
         self._budgeted.begin(may, round_, message=lambda _: "expireAfter has passed", begun=report)
+        plans = [view.claims[name].plan for name in due]
+        short = {plan.node_pool for plan in plans if plan.expire_after is not None and plan.expire_after < WORKS_FOR}
+        round_.each(sorted(short - {""}), partial(self._warn, round_=round_), subject=lambda pool: f"NodePool {pool}")
+
+    def _warn(self, pool: str, *, round_: ReconcileRound) -> None:
+        """Write an event on the NodePool, one an hour."""
+        reason, now = ClaimReason.EXPIRES_TOO_SOON, round_.clock.now()
+        manifest = round_.view.node_pools.get(pool) or {"metadata": {"name": pool}}
+        message = f"expireAfter is shorter than the {WORKS_FOR} for which a node works at least: nodes go all the time"
+        write(self._kubernetes, [warning(about_node_pool(manifest), reason, message, now, identity=reason)])
 
     def _must_go(self, name: str, *, round_: ReconcileRound) -> None:
         message = f"older than {round_.view.claims[name].plan.expire_after}, and its NodePool's expiry is forceful"
@@ -111,7 +123,7 @@ WARM: Final = "warm room"
 class Hours(Sweep):
     """Terminates the claims of NodePools that are outside their hours: within budgets, and in the end without.
 
-    While calendars keep room warm, `provision` is asked to look after it.
+    While room is missing that calendars keep warm, `provision` is asked to look after it.
 
     Pods that may not be evicted keep their node, and are told at once: until when says `podsThatStay` of the rule that closes.
     """
@@ -137,7 +149,7 @@ class Hours(Sweep):
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims that must go, then those that may."""
         view = round_.view
-        if any(buffer.calendar for buffer in view.snapshot.buffers):
+        if lacks_warm_room(view.snapshot):
             self._wake_ups.send([wake_up(WARM)])
         closed = (pool for pool in view.snapshot.node_pools if pool.is_closed and not pool.is_observed)
         pools = {pool.name: pool for pool in closed}

@@ -280,8 +280,8 @@ def test_pages_of_huge_objects_are_asked_for_in_smaller_ones(
         many = {"labels": {"filler": "x" * 2000}} if number in range(400, 450) else {}
         pod = a_pod(f"p{number:04}")
         server.put(PODS.path(namespace="shop"), {**pod, "metadata": {**pod["metadata"], **many}})
-    found = kubernetes.list(PODS)
-    assert [pod.metadata.name for pod in found.items] == [f"p{number:04}" for number in range(700)]
+    listing = kubernetes.list(PODS)
+    assert [pod.metadata.name for pod in listing.items] == [f"p{number:04}" for number in range(700)]
     sizes = [int(request.path.partition("limit=")[2].partition("&")[0]) for request in server.requests]
     assert sizes[:2] == [500, 50]
     assert 5 in sizes
@@ -453,9 +453,9 @@ def test_an_unreadable_certificate_authority_is_reported() -> None:
 
 def test_only_the_clusters_own_certificate_is_trusted(server: ApiServer, tmp_path: Path) -> None:
     """Otherwise, a server in the cluster's place gets our token."""
-    own, other = a_certificate(tmp_path / "own.pem"), a_certificate(tmp_path / "other.pem")
+    own_certificate, other = a_certificate(tmp_path / "own.pem"), a_certificate(tmp_path / "other.pem")
     with serving(server, certificate=tmp_path / "own.pem") as url:
-        trusted = HttpKubernetes(Transport(lambda: Endpoint(url, own), Tokens()))
+        trusted = HttpKubernetes(Transport(lambda: Endpoint(url, own_certificate), Tokens()))
         assert trusted.list(NODES).items == ()
         fooled = HttpKubernetes(Transport(lambda: Endpoint(url, other), Tokens()))
         with pytest.raises(TransientError, match="certificate"):

@@ -25,8 +25,8 @@ def on_dynamodb_local(dynamodb_local: str) -> DynamoTable:
 
 @pytest.fixture(params=[SIMULATED, LOCAL])
 def table(request: pytest.FixtureRequest) -> DynamoTable:
-    found: DynamoTable = request.getfixturevalue("in_simulator" if request.param == SIMULATED else "on_dynamodb_local")
-    return found
+    table: DynamoTable = request.getfixturevalue("in_simulator" if request.param == SIMULATED else "on_dynamodb_local")
+    return table
 
 
 @pytest.fixture(params=[SIMULATED, LOCAL])

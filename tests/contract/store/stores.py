@@ -78,6 +78,6 @@ def going(*claims: ClaimRecord) -> list[ClaimChange]:
 
 def counters(store: Store, pool: str = "default") -> tuple[dict[str, int], int]:
     """What the claims of a NodePool hold."""
-    found = {usage.node_pool: usage for usage in store.stores.claims.usage()}
-    usage = found.get(pool, PoolUsage(node_pool=pool))
+    by_pool = {usage.node_pool: usage for usage in store.stores.claims.usage()}
+    usage = by_pool.get(pool, PoolUsage(node_pool=pool))
     return usage.reserved, usage.disrupting

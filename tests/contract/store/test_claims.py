@@ -82,9 +82,9 @@ def test_a_claim_is_found_by_its_instance_until_it_is_deleted(store: Store) -> N
 def test_of_claims_that_share_a_launch_one_gets_an_instance(store: Store) -> None:
     """Two that look for a free instance at once would both run on it, and another would run for nobody."""
     unlaunched = [msgspec.structs.replace(claim(name), machine=None, shares=2) for name in ("a", "b")]
-    one, other = store.stores.claims.request(unlaunched, {}, store.planner()).accepted
+    first, other = store.stores.claims.request(unlaunched, {}, store.planner()).accepted
     machine = Machine(instance_id="i-1", provider_id="aws:///a/i-1", offering=Offering("m5.large", "a", "spot", 1))
-    store.stores.claims.change(one, msgspec.structs.replace(one, machine=machine))
+    store.stores.claims.change(first, msgspec.structs.replace(first, machine=machine))
     with pytest.raises(ConflictError):
         store.stores.claims.change(other, msgspec.structs.replace(other, machine=machine))
 
@@ -100,8 +100,8 @@ def test_everything_is_listed_however_much_there_is(table: DynamoTable) -> None:
     """DynamoDB answers a megabyte at a time; what the second page holds must not be taken for gone."""
     store = dynamo(table, "heavy")
     claims = [msgspec.structs.replace(claim(f"c-{n:02d}"), node_name=noise(50_000)) for n in range(25)]
-    for found in claims:
-        store.stores.claims.request([found], {}, store.planner())
+    for record in claims:
+        store.stores.claims.request([record], {}, store.planner())
     assert [record.name for record in store.stores.claims.all()] == [record.name for record in claims]
 
 
@@ -254,10 +254,10 @@ def test_a_budget_holds_with_any_number_of_concurrent_callers(on_dynamodb_local:
     store = dynamo(on_dynamodb_local, "stampede")
     claims = requested(store, *(f"c-{n}" for n in range(CALLERS)))
 
-    def ask(found: ClaimRecord) -> int:
+    def ask(record: ClaimRecord) -> int:
         for _ in range(ATTEMPTS):
             with suppress(TransientError):
-                return len(store.stores.claims.disrupt(going(found), {"default": 5}).claims)
+                return len(store.stores.claims.disrupt(going(record), {"default": 5}).claims)
         return 0
 
     with ThreadPoolExecutor(CALLERS) as callers:

@@ -82,11 +82,11 @@ def test_a_cap_that_counts_all_nodes_by_now_counts_a_claim_once(store: Store) ->
     plan = msgspec.structs.replace(claim("a").plan, annotations=with_charges({}, {"costs/shop": PPM // 4}))
     (charged,) = claims.request([msgspec.structs.replace(claim("a"), plan=plan)], {}, store.planner()).accepted
     joined = msgspec.structs.replace(charged, limit_groups=("costs/shop",), counted_since={"costs/shop": NOW})
-    whole = claims.change(charged, joined, {"costs/shop": 5})
+    counted_once = claims.change(charged, joined, {"costs/shop": 5})
     counted = {usage.node_pool: usage.reserved for usage in claims.usage()}
-    assert (counted[GROUP_COUNTER + "costs/shop"], claims.get("a")) == (charged.reserved, whole)
+    assert (counted[GROUP_COUNTER + "costs/shop"], claims.get("a")) == (charged.reserved, counted_once)
     assert mismatches(claims, claims.all()) == []
-    claims.forget(whole)
+    claims.forget(counted_once)
     assert all(not any(usage.reserved.values()) for usage in claims.usage())
 
 
@@ -140,8 +140,8 @@ def test_a_claim_without_a_node_pool_is_stored_without_a_lease_and_counted_nowhe
 def test_a_claim_with_a_node_pool_keeps_its_limit_without_a_lease(store: Store) -> None:
     """Whoever sets a limit means it, whoever makes the NodeClaim."""
     limits = {"default": {"nodes": 1}}
-    found = [store.stores.claims.request([claim(name)], limits, None) for name in ("a", "b")]
-    assert [len(requested.accepted) for requested in found] == [1, 0]
+    requests = [store.stores.claims.request([claim(name)], limits, None) for name in ("a", "b")]
+    assert [len(requested.accepted) for requested in requests] == [1, 0]
 
 
 def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:

@@ -131,9 +131,9 @@ def test_after_its_pause_an_offering_is_tried_by_one_launch(store: Store) -> Non
     assert offerings.probe(keys, after).offerings == {keys[2]}
     assert offerings.refused(after).avoided >= set(keys)
     offerings.end(first, keys[:1])
-    left = offerings.refused(after)
-    assert (keys[0] in left.half_open, keys[1] in left.half_open) == (False, True)
-    assert not {*keys[:2]} & left.avoided
+    refused = offerings.refused(after)
+    assert (keys[0] in refused.half_open, keys[1] in refused.half_open) == (False, True)
+    assert not {*keys[:2]} & refused.avoided
 
 
 def test_the_end_of_a_trial_changes_nothing_of_a_later_refusal(store: Store) -> None:
@@ -150,8 +150,8 @@ def test_the_end_of_a_trial_changes_nothing_of_a_later_refusal(store: Store) -> 
 def test_an_offering_without_a_refusal_for_an_hour_is_forgotten(store: Store) -> None:
     key = msgspec.structs.replace(KEY, instance_type="old.large")
     store.stores.unavailable.mark([key], NOW)
-    found = store.stores.unavailable.refused(NOW + 64 * MINUTE)
-    assert key not in found.half_open | found.avoided
+    refused = store.stores.unavailable.refused(NOW + 64 * MINUTE)
+    assert key not in refused.half_open | refused.avoided
 
 
 def test_an_offering_that_refuses_repeatedly_is_avoided_longer_and_longer(table: DynamoTable) -> None:
@@ -193,9 +193,9 @@ def test_an_expired_refusal_is_deleted_by_the_table(dynamodb_local: str) -> None
     DynamoOfferings(table).mark([long_over], NOW - timedelta(days=1))
     DynamoOfferings(table).mark([recent], NOW)
     deadline = monotonic() + EXPIRY_SECONDS
-    while len(left := list(table.query(PARTITION))) > 1 and monotonic() < deadline:
+    while len(remaining := list(table.query(PARTITION))) > 1 and monotonic() < deadline:
         sleep(0.5)
-    assert ["us-east-1b" in item["sk"]["S"] for item in left] == [True]
+    assert ["us-east-1b" in item["sk"]["S"] for item in remaining] == [True]
 
 
 @pytest.mark.parametrize("field", ["until", "probing_until", "expires_at"])
@@ -208,8 +208,8 @@ def test_a_row_that_none_of_our_clusters_can_have_written_says_nothing(table: Dy
     )
     table.put({**item, field: {"N": str(int(far.timestamp()))}})
     for moment in (NOW, NOW + timedelta(hours=3), NOW + timedelta(days=3000)):
-        found = offerings.refused(moment)
-        assert KEY not in found.avoided | found.half_open
+        refused = offerings.refused(moment)
+        assert KEY not in refused.avoided | refused.half_open
     offerings.mark([KEY], NOW)
     assert KEY in offerings.refused(NOW).avoided, "our own refusal replaces it"
 

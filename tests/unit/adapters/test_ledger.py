@@ -87,11 +87,11 @@ def all_documents() -> tuple[LedgerDocuments, ...]:
     """Snapshots of 200 objects, of which six are replaced from one to the next, and plans that name some."""
     random = Random(1)  # noqa: S311 - content that does not compress
     parts = [random.randbytes(250).hex().encode() for _ in range(200)]
-    found = []
+    drawn_documents = []
     for _ in range(200):
         parts = [*parts[6:], *(random.randbytes(250).hex().encode() for _ in range(6))]
-        found.append(LedgerDocuments(b"},{".join(parts), b"},{".join(parts[:40])))
-    return tuple(found)
+        drawn_documents.append(LedgerDocuments(b"},{".join(parts), b"},{".join(parts[:40])))
+    return tuple(drawn_documents)
 
 
 def documents(number: int) -> tuple[LedgerDocuments, ...]:
@@ -110,14 +110,14 @@ class Sandbox:
         self.bucket = bucket
         self.bases = LedgerBases(bucket.store, "prod", "provision")
 
-    def write(self, found: LedgerDocuments, at: datetime) -> int:
+    def write(self, parts: LedgerDocuments, at: datetime) -> int:
         self.bucket.now = at
-        document = joined(found)
+        document = joined(parts)
         digest, base = self.bases.for_document(document, at)
         fixed = {"cluster": "prod", "function": "provision", "version": "1", "catalogue": "c", "what": "", "reason": ""}
-        plan_digest = digest_of(found.plan)
+        plan_digest = digest_of(parts.plan)
         entry = LedgerEntry(id=f"d{at:%d%H%M}", at=at, base=digest, plan_digest=plan_digest, **fixed)
-        raw = encode_entry(entry, found, base)
+        raw = encode_entry(entry, parts, base)
         self.bucket.put(decision_key("prod", at, "provision", entry.id), raw)
         self.bases.measure(document, len(raw), at)
         return len(raw)
@@ -125,8 +125,8 @@ class Sandbox:
 
 def played(bucket: Bucket, number: int, sandbox_of: Callable[[int], Sandbox]) -> list[int]:
     """The sizes of entries, one a minute."""
-    found = enumerate(documents(number))
-    return [sandbox_of(minute).write(document, NOW + minute * MINUTE) for minute, document in found]
+    numbered = enumerate(documents(number))
+    return [sandbox_of(minute).write(document, NOW + minute * MINUTE) for minute, document in numbered]
 
 
 def base_size(bucket: Bucket) -> int:
@@ -165,9 +165,9 @@ def test_a_changing_cluster_gets_new_bases(restarts: bool) -> None:
     bucket = Bucket()
     only = Sandbox(bucket)
     sizes = played(bucket, 200, lambda _: Sandbox(bucket) if restarts else only)
-    whole = len(encode_entry(msgspec.convert(an_entry(), LedgerEntry), documents(1)[0], b""))
-    assert max(sizes) < whole / 3
-    assert (sum(sizes) + base_size(bucket)) / 200 < whole / 5
+    entry_size = len(encode_entry(msgspec.convert(an_entry(), LedgerEntry), documents(1)[0], b""))
+    assert max(sizes) < entry_size / 3
+    assert (sum(sizes) + base_size(bucket)) / 200 < entry_size / 5
     assert assert_each_is_readable(bucket) == 200
 
 
@@ -178,9 +178,9 @@ def an_entry() -> dict[str, object]:
 
 def test_an_unchanged_cluster_keeps_its_base() -> None:
     bucket = Bucket()
-    (one,) = documents(1)
+    (document,) = documents(1)
     for minute in range(50):
-        Sandbox(bucket).write(one, NOW + minute * MINUTE)
+        Sandbox(bucket).write(document, NOW + minute * MINUTE)
     assert len([key for key in bucket.objects if key.startswith("bases/")]) == 2  # the base, and the pointer to it
 
 
@@ -203,11 +203,11 @@ def test_sandboxes_side_by_side_leave_entries_that_can_be_read() -> None:
 def test_sandboxes_of_the_same_moments_leave_entries_that_can_be_read() -> None:
     """Their bases have the same names, and each replaces what the other one stored."""
     bucket = Bucket()
-    one, other = Sandbox(bucket), Sandbox(bucket)
-    for minute, found in enumerate(documents(120)):
-        one.write(found, NOW + minute * MINUTE)
+    first, other = Sandbox(bucket), Sandbox(bucket)
+    for minute, document in enumerate(documents(120)):
+        first.write(document, NOW + minute * MINUTE)
         if minute % 3:
-            other.write(found, NOW + minute * MINUTE)
+            other.write(document, NOW + minute * MINUTE)
     keys = [key for key in bucket.objects if read_decision_key(key)]
     for key in keys:
         reader = reader_of(bucket, [])
@@ -225,9 +225,9 @@ def test_a_sandbox_may_end_at_any_write(writes: int) -> None:
         played(bucket, 120, lambda _: only)
     before = assert_each_is_readable(bucket)
     bucket.dies_after = -1
-    found, later = documents(120), Sandbox(bucket)
+    all_entries, later = documents(120), Sandbox(bucket)
     for minute in range(60, 80):
-        later.write(found[minute], NOW + minute * MINUTE)
+        later.write(all_entries[minute], NOW + minute * MINUTE)
     assert assert_each_is_readable(bucket) == before + 20
 
 
@@ -235,13 +235,13 @@ def test_an_entry_that_could_not_be_stored_is_not_missed() -> None:
     """The decision begins nothing, or pods do not wait for it; the entries after it do not need it."""
     bucket = Bucket()
     sandbox = Sandbox(bucket)
-    for minute, found in enumerate(documents(120)):
+    for minute, document in enumerate(documents(120)):
         bucket.broken = "decisions/" if minute % 7 == 3 else "bases/" if minute % 7 == 5 else "-"
         if minute % 7 == 3:
             with pytest.raises(TransientError):
-                sandbox.write(found, NOW + minute * MINUTE)
+                sandbox.write(document, NOW + minute * MINUTE)
         else:
-            sandbox.write(found, NOW + minute * MINUTE)
+            sandbox.write(document, NOW + minute * MINUTE)
     assert assert_each_is_readable(bucket) == 120 - 17
 
 
@@ -249,8 +249,8 @@ def test_bases_are_written_within_a_day_before_each_entry_that_needs_them() -> N
     """The bucket keeps them two days longer, so no entry loses one of them."""
     bucket = Bucket()
     sandbox = Sandbox(bucket)
-    for number, found in enumerate(documents(100)):
-        sandbox.write(found, NOW + number * 47 * MINUTE)
+    for number, document in enumerate(documents(100)):
+        sandbox.write(document, NOW + number * 47 * MINUTE)
     assert assert_each_is_readable(bucket) == 100  # three days
 
 
@@ -273,13 +273,13 @@ def test_the_pointer_of_an_older_release_is_read_and_older_releases_find_a_compl
     only = Sandbox(bucket)
     played(bucket, 12, lambda _: only)
     pointer = json.loads(bucket.objects[POINTER])
-    (whole,) = pointer["snapshot"]
-    assert needed_base(bucket.objects[base_key("prod", whole)]) == ""
+    (complete_base,) = pointer["snapshot"]
+    assert needed_base(bucket.objects[base_key("prod", complete_base)]) == ""
     older = {name: pointer[name] for name in ("snapshot", "smallest", "wholeCatalogue")}
     bucket.objects[POINTER] = json.dumps(older).encode()
     before = set(bucket.objects)
     digest, _ = LedgerBases(bucket.store, "prod", "provision").for_document(joined(documents(1)[0]), NOW + 12 * MINUTE)
-    assert (digest, set(bucket.objects)) == (whole, before)
+    assert (digest, set(bucket.objects)) == (complete_base, before)
 
 
 def test_catalogues_are_frames_that_older_releases_read() -> None:
@@ -342,11 +342,11 @@ def decision_bases_documents(number: int, *, changed: int = 4, of: int = 40) -> 
     """Documents of 20 KB that do not compress; so many of forty parts are replaced from one to the next."""
     random = Random(1)  # noqa: S311 - content
     parts = [random.randbytes(250).hex().encode() for _ in range(of)]
-    found = []
+    drawn_documents = []
     for _ in range(number):
-        found.append(b"},{".join(parts))
+        drawn_documents.append(b"},{".join(parts))
         parts = [*parts[changed:], *(random.randbytes(250).hex().encode() for _ in range(changed))]
-    return found
+    return drawn_documents
 
 
 A, B, C = decision_bases_documents(3)
@@ -478,71 +478,77 @@ def test_a_cluster_is_as_before_where_less_than_half_of_the_entry_is_left_agains
     world.bases.measure(A, 1000, NOW)
     world.bases.measure(B, 20_000, NOW)
     other = decision_bases_documents(20)[-1]
-    left = len(encode_decision_base(other, A))
-    assert world.bases.measure(other, 2 * left + more, NOW)
+    difference = len(encode_decision_base(other, A))
+    assert world.bases.measure(other, 2 * difference + more, NOW)
     present = A if returns else other
     assert world.bases.for_document(A, NOW) == (digest_of(present), present)
 
 
 def test_at_the_most_four_differences_follow_each_other_and_the_next_is_one_to_the_whole() -> None:
-    world, found = World(), decision_bases_documents(4 + 2)
+    world, drawn = World(), decision_bases_documents(4 + 2)
     world.bases.measure(A, 1000, NOW)
     spent = []
-    for minute, document in enumerate(found[1:], 1):
+    for minute, document in enumerate(drawn[1:], 1):
         world.renew(document, minute)
         spent.append(world.bases.state().spent)
         assert world.bases.state().near == {digest_of(document): NOW + minute * DECISION_BASES_MINUTE}
-    assert [needed_base(world.written(key)) for key in found[1:]] == [*map(digest_of, found[:4]), digest_of(A)]
-    first, last = (len(world.written(key)) for key in (found[1], found[-1]))
+    assert [needed_base(world.written(key)) for key in drawn[1:]] == [
+        *map(digest_of, drawn[:4]),
+        digest_of(A),
+    ]
+    first, last = (len(world.written(key)) for key in (drawn[1], drawn[-1]))
     assert spent == [first] * 4 + [first + last], "only differences to the whole count"
 
 
 def test_the_whole_is_written_again_once_the_differences_to_it_are_larger() -> None:
-    world, found = World(), decision_bases_documents(30, changed=20)
+    world, drawn = World(), decision_bases_documents(30, changed=20)
     world.bases.measure(A, 1000, NOW)
-    whole, spent = len(world.written(A)), 0
-    for number, document in enumerate(found[1:]):
+    complete_size, spent = len(world.written(A)), 0
+    for number, document in enumerate(drawn[1:]):
         world.bases.measure(document, 20_000, NOW)
         if world.bases.state().snapshot != {digest_of(A): NOW}:
             break
-        assert world.bases.state().spent <= whole
+        assert world.bases.state().spent <= complete_size
         spent = world.bases.state().spent
         assert number < 29
     assert spent > 0
     assert world.bases.state() == DecisionBasesState(snapshot={digest_of(document): NOW})
     assert world.written(document) == encode_base(document)
-    assert spent + len(encode_decision_base(document, A)) > whole
+    assert spent + len(encode_decision_base(document, A)) > complete_size
 
 
 @pytest.mark.parametrize("renewals", range(4 + 2))
 def test_the_next_sandbox_goes_on_where_the_last_one_ended(renewals: int) -> None:
-    world, found = World(), decision_bases_documents(4 + 3)
+    world, drawn = World(), decision_bases_documents(4 + 3)
     world.bases.measure(A, 1000, NOW)
-    for document in found[1 : renewals + 1]:
+    for document in drawn[1 : renewals + 1]:
         world.renew(document)
-    world.bases.measure(found[renewals], 1500, NOW)
+    world.bases.measure(drawn[renewals], 1500, NOW)
     later = world.sandbox()
     later.read_back(world.bases.state(), NOW + DECISION_BASES_MINUTE)
     assert later.state() == world.bases.state()
-    assert later.for_document(A, NOW + DECISION_BASES_MINUTE) == (digest_of(found[renewals]), found[renewals])
+    assert later.for_document(A, NOW + DECISION_BASES_MINUTE) == (
+        digest_of(drawn[renewals]),
+        drawn[renewals],
+    )
     if renewals:  # the base before the last difference is known, too
-        before = found[(renewals - 1) % 4]
+        before = drawn[(renewals - 1) % 4]
         later.measure(before, 20_000, NOW + DECISION_BASES_MINUTE)
         assert later.for_document(A, NOW + DECISION_BASES_MINUTE) == (digest_of(before), before)
-    assert later.measure(found[-1], 20_000, NOW + 2 * DECISION_BASES_MINUTE)
+    assert later.measure(drawn[-1], 20_000, NOW + 2 * DECISION_BASES_MINUTE)
 
 
 def test_a_base_of_yesterday_is_not_read_and_one_with_too_many_before_it_is_refused() -> None:
-    world, found = World(), decision_bases_documents(4 + 2)
+    world, drawn = World(), decision_bases_documents(4 + 2)
     later = world.sandbox()
     later.read_back(DecisionBasesState({digest_of(A): NOW}), NOW + A_DAY)
     assert later.state() == DecisionBasesState()
-    for before, after in pairwise(found):
+    for before, after in pairwise(drawn):
         world.bucket.put(base_key("prod", digest_of(after)), encode_decision_base(after, before))
-    later.read_back(DecisionBasesState({digest_of(A): NOW}, {digest_of(found[4]): NOW}), NOW)
-    assert later.for_document(A, NOW) == (digest_of(found[4]), found[4])
-    with pytest.raises(InvalidInputError, match=f"ledger base {digest_of(found[-1])}"):
-        world.sandbox().read_back(DecisionBasesState({digest_of(A): NOW}, {digest_of(found[-1]): NOW}), NOW)
+    later.read_back(DecisionBasesState({digest_of(A): NOW}, {digest_of(drawn[4]): NOW}), NOW)
+    assert later.for_document(A, NOW) == (digest_of(drawn[4]), drawn[4])
+    with pytest.raises(InvalidInputError, match=f"ledger base {digest_of(drawn[-1])}"):
+        world.sandbox().read_back(DecisionBasesState({digest_of(A): NOW}, {digest_of(drawn[-1]): NOW}), NOW)
 
 
 def test_a_base_that_cannot_be_written_is_tried_again_with_the_next_entry() -> None:

@@ -25,9 +25,9 @@ from simulator.market.embedded import builtin_shapes
 )
 def test_prices_are_those_that_other_lists_publish(region: str, name: str, dollars: str) -> None:
     """The figures are of lists that the table was not made from."""
-    found = price_list(region)
-    assert found is not None
-    assert found.prices(builtin_shapes())[name] == nanodollars(dollars)
+    prices = price_list(region)
+    assert prices is not None
+    assert prices.prices(builtin_shapes())[name] == nanodollars(dollars)
 
 
 def test_a_region_without_a_list_has_none() -> None:
@@ -38,9 +38,9 @@ def test_a_region_without_a_list_has_none() -> None:
 
 def test_a_family_that_a_region_does_not_sell_has_no_price_there() -> None:
     """An invented price would let a plan count on what nobody sells."""
-    found = price_list("ap-southeast-4")
-    assert found is not None
-    assert not [name for name in found.prices(builtin_shapes()) if name.startswith("p5.")]
+    prices = price_list("ap-southeast-4")
+    assert prices is not None
+    assert not [name for name in prices.prices(builtin_shapes()) if name.startswith("p5.")]
 
 
 def test_regions_are_listed_once() -> None:

@@ -24,9 +24,9 @@ def test_a_time_without_a_zone_is_no_time() -> None:
 
 def test_news_begin_a_new_chain() -> None:
     """A run for something new is no step of a loop, whatever else is in its batch."""
-    own, news = json.dumps(wake_up("x", NOW, 9)), json.dumps(wake_up("y"))
-    assert hops_of({"Records": [{"body": own}, {"body": json.dumps(wake_up("z", NOW, 4))}]}) == 5
-    assert hops_of({"Records": [{"body": own}, {"body": news}]}) == hops_of({"Records": [{"body": "{"}]}) == 1
+    own_message, news = json.dumps(wake_up("x", NOW, 9)), json.dumps(wake_up("y"))
+    assert hops_of({"Records": [{"body": own_message}, {"body": json.dumps(wake_up("z", NOW, 4))}]}) == 5
+    assert hops_of({"Records": [{"body": own_message}, {"body": news}]}) == hops_of({"Records": [{"body": "{"}]}) == 1
     assert hops_of({}) == hops_of({"Records": []}) == 0
 
 

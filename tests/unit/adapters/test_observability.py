@@ -74,14 +74,14 @@ def a_context() -> Any:
 
 def metrics_of(lines: list[dict[str, Any]]) -> dict[str, float]:
     """Metric → value, as CloudWatch reads them, without those by action."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for line in lines:
         for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):
             if directive["Dimensions"] == [["service"]]:
                 for metric in directive["Metrics"]:
                     value = line[metric["Name"]]
-                    found[metric["Name"]] = sum(value) if isinstance(value, list) else value
-    return found
+                    values[metric["Name"]] = sum(value) if isinstance(value, list) else value
+    return values
 
 
 def test_a_failed_run_has_logged_its_decisions_and_counts(written: StringIO) -> None:
@@ -94,8 +94,8 @@ def test_a_failed_run_has_logged_its_decisions_and_counts(written: StringIO) -> 
 
     lines = run(work, written, TransientError)
     assert [line["subject"] for line in lines if line.get("message") == "decision"] == ["general-1-0"]
-    found = metrics_of(lines)
-    assert (found["PendingPods"], found["DecisionsLaunch"], found["FailedRuns"]) == (40, 1, 1)
+    metrics = metrics_of(lines)
+    assert (metrics["PendingPods"], metrics["DecisionsLaunch"], metrics["FailedRuns"]) == (40, 1, 1)
 
 
 def test_an_interrupted_run_has_logged_its_decisions(written: StringIO) -> None:
@@ -146,8 +146,8 @@ def test_a_denied_call_is_reported_with_its_action_and_resource(written: StringI
         report.decide(
             DecisionKind.FORGET, "general-1-0", ClaimReason.LAUNCH_DENIED, "ec2:CreateFleet: VcpuLimitExceeded: no"
         )
-        said = f"User: arn:aws:sts::1:x is not authorized to perform: eks:DescribeCluster on resource: {cluster}"
-        raise DeniedError("eks:DescribeCluster", f"AccessDeniedException: {said}")
+        message = f"User: arn:aws:sts::1:x is not authorized to perform: eks:DescribeCluster on resource: {cluster}"
+        raise DeniedError("eks:DescribeCluster", f"AccessDeniedException: {message}")
 
     lines = run(work, written, DeniedError)
     assert metrics_of(lines)["DeniedCalls"] == 2
@@ -162,14 +162,14 @@ def test_a_denied_call_is_reported_with_its_action_and_resource(written: StringI
 
 
 def events_forbidden() -> PortError:
-    said = 'events is forbidden: User "r" cannot create resource "events" in API group "" in the namespace "default"'
-    return of_answer("kube:create events", 403, json.dumps({"message": said}).encode())
+    message = 'events is forbidden: User "r" cannot create resource "events" in API group "" in the namespace "default"'
+    return of_answer("kube:create events", 403, json.dumps({"message": message}).encode())
 
 
 def mark_forbidden() -> PortError:
-    said = f"User: arn:aws:sts::1:x is not authorized to perform: dynamodb:PutItem on resource: {TABLE}"
+    message = f"User: arn:aws:sts::1:x is not authorized to perform: dynamodb:PutItem on resource: {TABLE}"
     return translate(
-        "dynamodb:PutItem", ClientError({"Error": {"Code": "AccessDeniedException", "Message": said}}, "PutItem")
+        "dynamodb:PutItem", ClientError({"Error": {"Code": "AccessDeniedException", "Message": message}}, "PutItem")
     )
 
 
@@ -218,18 +218,18 @@ def test_a_call_with_an_alarm_of_its_own_is_not_reported_as_refused(written: Str
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [
         (403, 'events "x" is forbidden: unable to create new content in namespace a because it is being terminated'),
         (403, 'admission webhook "guard.example" denied the request: not today'),
         (422, 'User "r" cannot create resource "events"'),
     ],
 )
-def test_a_refusal_that_no_permission_mends_is_not_reported(written: StringIO, status: int, said: str) -> None:
+def test_a_refusal_that_no_permission_mends_is_not_reported(written: StringIO, status: int, message: str) -> None:
     """A namespace that is being deleted would wake somebody."""
 
     def work(event: Any, context: Any, report: RunReport) -> None:
-        of_answer("kube:create events", status, json.dumps({"message": said}).encode())
+        of_answer("kube:create events", status, json.dumps({"message": message}).encode())
         raise Cut
 
     assert "UnpermittedCalls" not in metrics_of(run(work, written, Cut))
@@ -324,6 +324,6 @@ def test_causes_of_an_alarm_are_one_metric_and_a_line_that_names_them(written: S
     lines = run(work, written, TransientError)
     alarming = {line["alarm"]: line["causes"] for line in lines if line.get("message") == "alarming"}
     assert alarming == {"failed-runs": {"failedRuns": 1}, "denied": {"unreadableRows": 2, "estimatedPrices": 1}}
-    found = metrics_of(lines)
-    assert (found["AlarmDenied"], found["AlarmFailedRuns"]) == (3, 1)
-    assert "AlarmNodesStay" not in found
+    metrics = metrics_of(lines)
+    assert (metrics["AlarmDenied"], metrics["AlarmFailedRuns"]) == (3, 1)
+    assert "AlarmNodesStay" not in metrics

@@ -105,14 +105,14 @@ def test_a_refused_launch_and_what_stays_of_it_are_one(code: str) -> None:
     standing = LaunchDenial(node_class="default", code=code, call="ec2:CreateFleet", message="no")
     raised = f"ec2:CreateFleet: {code}: no"
     among_errors = f"ec2:CreateFleet: {describe({'ErrorCode': code, 'ErrorMessage': 'no'})}"
-    found = {refused_call(message) for message in (standing.refusal(), raised, among_errors)}
-    assert found == {("ec2:CreateFleet", code)}
+    calls = {refused_call(message) for message in (standing.refusal(), raised, among_errors)}
+    assert calls == {("ec2:CreateFleet", code)}
 
 
 @given(st.text(max_size=600))
 def test_cloudwatch_takes_whatever_is_read(message: str) -> None:
     """It refuses an empty dimension, and one that is not ASCII."""
     for text in (message, f"x: not authorized to perform: a:B on resource: {message}"):
-        found = refused_call(text)
-        assert isinstance(found, RefusedCall)
-        assert all(0 < len(value) <= LENGTH_MAX and value.isascii() for value in found)
+        call = refused_call(text)
+        assert isinstance(call, RefusedCall)
+        assert all(0 < len(value) <= LENGTH_MAX and value.isascii() for value in call)

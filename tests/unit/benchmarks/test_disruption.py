@@ -27,14 +27,14 @@ from simulator.scenario import read_scenario
 def test_a_small_cluster_ends_between_its_bound_and_its_old_cost(tmp_path: Path) -> None:
     snapshot = decoded(written(fragmented(12, 1, ec2_catalogue(tmp_path)), tmp_path / "cluster"))
     assert len(snapshot.nodes) == 12
-    found = measured(snapshot, ("balanced",))
-    way = found["ways"]["balanced"]
-    assert found["bound"] <= way["after"] < found["before"]
+    measured_figures = measured(snapshot, ("balanced",))
+    way = measured_figures["ways"]["balanced"]
+    assert measured_figures["bound"] <= way["after"] < measured_figures["before"]
     assert way["mostMovesOfAPod"] == 1
     assert way["moves"] > 0
     assert way["untouchable"] <= way["program"]
-    said = figures(document({"cluster": "small", "load": 0.5, **found}))
-    assert said.count("balanced") == 1
+    page = figures(document({"cluster": "small", "load": 0.5, **measured_figures}))
+    assert page.count("balanced") == 1
 
 
 def document(*clusters: dict[str, Any]) -> dict[str, Any]:
@@ -73,9 +73,9 @@ def test_the_window_is_sunday_from_two_to_eight() -> None:
 
 
 def test_the_summary_compares_before_the_window_with_its_end() -> None:
-    said = summary(WEEK)
-    assert said.startswith("9 nodes for $2.00/h before the window, 4 for $2.00/h at its end")
-    assert said.endswith("30 evictions in it, 0 in the rest of the week")
+    sentence = summary(WEEK)
+    assert sentence.startswith("9 nodes for $2.00/h before the window, 4 for $2.00/h at its end")
+    assert sentence.endswith("30 evictions in it, 0 in the rest of the week")
 
 
 def test_the_picture_has_three_panels_and_the_window() -> None:
@@ -126,19 +126,19 @@ def test_every_world_has_the_same_pods_at_the_same_times(tmp_path: Path) -> None
 
 def test_the_parts_of_a_month_have_the_pods_of_the_whole() -> None:
     course = Course(days=16, scale=0.02)
-    whole = month.draws(course)
+    month_of_all = month.draws(course)
     parts = course.parts()
     assert [part.days for part in parts] == [7, 7, 2]
     assert [day for part in parts for day in part.dates()] == list(course.dates())
     for part in parts:
         drawn = month.draws(part)
         shift = int((part.start - course.start).total_seconds())
-        assert drawn.workloads == whole.workloads
+        assert drawn.workloads == month_of_all.workloads
         for day in part.dates():
             moments = [(int(step["at"].removesuffix("s")) + shift, step) for step in drawn.steps[day]]
-            assert [f"{moment}s" for moment, _ in moments] == [step["at"] for step in whole.steps[day]]
+            assert [f"{moment}s" for moment, _ in moments] == [step["at"] for step in month_of_all.steps[day]]
             contents = [{**step, "at": ""} for _, step in moments]
-            assert contents == [{**step, "at": ""} for step in whole.steps[day]]
+            assert contents == [{**step, "at": ""} for step in month_of_all.steps[day]]
 
 
 def test_joined_parts_have_the_waits_of_all_pods() -> None:
@@ -160,10 +160,10 @@ def test_joined_parts_have_the_waits_of_all_pods() -> None:
         cpu_seconds=1.0,
     )
     waits = ({"service": [1.0, 5.0], "environment": [], "job": [2.0]}, {"service": [3.0], "environment": [], "job": []})
-    whole = month.joined([month.Part(figures=figures, waits=part) for part in waits])
-    assert (whole.days, whole.dollars, whole.evictions, whole.nodes_max) == (14, 3.0, {"job": 4}, 2)
-    assert whole.ramp_wait == {"pods": 3.0, "p50": 3.0, "p99": 5.0, "max": 5.0}
-    assert whole.cpu_seconds == 2.0
+    joined = month.joined([month.Part(figures=figures, waits=part) for part in waits])
+    assert (joined.days, joined.dollars, joined.evictions, joined.nodes_max) == (14, 3.0, {"job": 4}, 2)
+    assert joined.ramp_wait == {"pods": 3.0, "p50": 3.0, "p99": 5.0, "max": 5.0}
+    assert joined.cpu_seconds == 2.0
 
 
 def test_the_forecast_has_learned_the_ramps_of_the_days_before() -> None:

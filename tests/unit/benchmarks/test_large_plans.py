@@ -76,9 +76,9 @@ def test_it_agrees_with_the_judge_of_small_plans_on_random_clusters(seed: int) -
     """Both check the same rules: if one reports a fault, so must the other, or say that it cannot judge."""
     world = a_plain_cluster(seed, steps=20)
     plan = schedule(world)
-    found = large_plan_violations(world, plan)
-    if not any(line.startswith("not judged") for line in found):
-        assert bool(found) == bool(violations(world, plan))
+    faults = large_plan_violations(world, plan)
+    if not any(line.startswith("not judged") for line in faults):
+        assert bool(faults) == bool(violations(world, plan))
 
 
 def _lost(plan: Plan) -> Plan:
@@ -127,8 +127,8 @@ def test_changes_for_the_worse_are_reported(world: str, change: Callable[[Plan],
 
 def _in_zone(claim: PlannedClaim, zone: str) -> PlannedClaim:
     held = tuple(r for r in claim.requirements if r.key != labels.ZONE)
-    asked = (*held, Requirement.one_of(labels.ZONE, zone))
-    return msgspec.structs.replace(claim, zones=(zone,), requirements=asked)
+    requirements = (*held, Requirement.one_of(labels.ZONE, zone))
+    return msgspec.structs.replace(claim, zones=(zone,), requirements=requirements)
 
 
 def test_pods_crowded_into_one_of_two_zones_are_reported() -> None:
@@ -231,20 +231,20 @@ def test_a_plan_that_leaves_out_its_last_node_is_wrong(name: str) -> None:
 
 def _without(plan: Plan, *pods: Pod) -> Plan:
     """The plan, which gives these pods up."""
-    left = tuple(Unschedulable(pod.key, "NoCapacity", "sorry") for pod in pods)
-    return msgspec.structs.replace(plan, unschedulable=left)
+    unplaced = tuple(Unschedulable(pod.key, "NoCapacity", "sorry") for pod in pods)
+    return msgspec.structs.replace(plan, unschedulable=unplaced)
 
 
 ONE_A_ZONE = {"anti_affinity": (PodAffinityTerm(topology_key=labels.ZONE, selector=APP),)}
 AROUND_NOBODY = {"affinity": (PodAffinityTerm(topology_key=labels.ZONE, selector=a_selector(app="absent")),)}
 
 
-@pytest.mark.parametrize(("rule", "left"), [(ONE_A_ZONE, 1), (AROUND_NOBODY, 4)], ids=["apart", "alone"])
-def test_pods_whose_rules_allow_no_further_node_may_be_left_over(rule: dict[str, Any], left: int) -> None:
+@pytest.mark.parametrize(("rule", "unplaced_count"), [(ONE_A_ZONE, 1), (AROUND_NOBODY, 4)], ids=["apart", "alone"])
+def test_pods_whose_rules_allow_no_further_node_may_be_left_over(rule: dict[str, Any], unplaced_count: int) -> None:
     """Four pods, of which each wants a zone for itself, have three zones."""
     snapshot = a_world(*some_pods(len(ZONES) + 1, **rule))
     plan = schedule(snapshot)
-    assert len(plan.unschedulable) == left
+    assert len(plan.unschedulable) == unplaced_count
     assert large_plan_violations(snapshot, plan) == []
 
 
@@ -263,11 +263,11 @@ def test_growth_is_the_power_by_which_time_grows(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(growth, "AXES", (axis,))
     monkeypatch.setattr(sys, "argv", ["growth", f"--json={tmp_path / 'growth.json'}"])
     growth.main()
-    found = json.loads((tmp_path / "growth.json").read_text())
-    assert [(row["size"], row["plan"], row["cost"] > 0) for row in found["runs"]] == [
+    written = json.loads((tmp_path / "growth.json").read_text())
+    assert [(row["size"], row["plan"], row["cost"] > 0) for row in written["runs"]] == [
         (size, plan, True) for size in (1, 2) for plan in ("greedy", "search")
     ]
-    assert set(found["exponents"]) == {"pools greedy", "pools search"}
+    assert set(written["exponents"]) == {"pools greedy", "pools search"}
     assert (tmp_path / "growth.svg").read_text().startswith("<?xml")
 
 
@@ -294,9 +294,9 @@ def test_growth_keeps_what_was_measured_before_a_size_is_stopped(
     ):
         monkeypatch.setattr(sys, "argv", ["growth", f"--only={only}", f"--json={record}"])
         assert growth.main() == code
-        found = json.loads(record.read_text())
-        assert found["stopped"] == stopped
-        assert {series: round(value, 6) for series, value in found["exponents"].items()} == exponents
+        written = json.loads(record.read_text())
+        assert written["stopped"] == stopped
+        assert {series: round(value, 6) for series, value in written["exponents"].items()} == exponents
         assert ("pods          40 stopped" in capsys.readouterr().out) is bool(stopped)
     seconds["types", 4] = 0.4
     assert growth.main() == 0

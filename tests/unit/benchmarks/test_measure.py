@@ -53,15 +53,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 def test_one_case_is_measured_from_files_to_judged_plans(files: Files) -> None:
-    found = measured(files, Repeats(2, 3), [0.05], is_judged=True)
-    assert (found["pods"], found["types"], len(found["greedy"]["runs"])) == (60, 40, 2)
-    assert found["greedy"]["seconds"] >= found["greedy"]["prepareSeconds"] > 0
-    for plan in (found["greedy"], *found["improved"]):
+    figures = measured(files, Repeats(2, 3), [0.05], is_judged=True)
+    assert (figures["pods"], figures["types"], len(figures["greedy"]["runs"])) == (60, 40, 2)
+    assert figures["greedy"]["seconds"] >= figures["greedy"]["prepareSeconds"] > 0
+    for plan in (figures["greedy"], *figures["improved"]):
         assert plan["judged"] == {"violations": [], "count": 0, "seconds": plan["judged"]["seconds"]}
         assert plan["unschedulable"] == 0
-        assert 0 < plan["cost"] <= found["greedy"]["cost"]
-    assert len(found["improved"][0]["costs"]) == 3
-    assert found["peakBytes"] > 10_000_000
+        assert 0 < plan["cost"] <= figures["greedy"]["cost"]
+    assert len(figures["improved"][0]["costs"]) == 3
+    assert figures["peakBytes"] > 10_000_000
 
 
 def test_the_clock_starts_with_the_first_question() -> None:
@@ -85,12 +85,12 @@ def test_only_types_within_the_band_count_as_choice() -> None:
     snapshot = a_snapshot(types=types)
     claims = (a_claim(*(kind.name for kind in types), price=10**9), a_claim("m5.00", price=10**9))
     plan = Plan(now=snapshot.now, claims=claims)
-    found = flexibility(snapshot, plan)
-    assert found == {"claims": 2, "share": 0.0, "median": 7.0, "fallback": pytest.approx(0.35)}
+    choice = flexibility(snapshot, plan)
+    assert choice == {"claims": 2, "share": 0.0, "median": 7.0, "fallback": pytest.approx(0.35)}
     expensive = msgspec.structs.replace(plan, claims=(msgspec.structs.replace(claims[0], price=2 * 10**9), claims[1]))
-    found = flexibility(snapshot, expensive)
-    assert found is not None
-    assert (found["share"], found["median"]) == (0.5, 10.5)
+    choice = flexibility(snapshot, expensive)
+    assert choice is not None
+    assert (choice["share"], choice["median"]) == (0.5, 10.5)
     others = msgspec.structs.replace(snapshot, catalogue=Catalogue(default=(a_type("g5.xlarge"),)))
     assert flexibility(others, Plan(now=snapshot.now, claims=(a_claim("g5.xlarge", price=1),))) is None
 
@@ -203,11 +203,11 @@ def test_a_variant_changes_its_own_part_of_a_world_alone(tmp_path: Path, variant
     usual, other = tmp_path / "usual", tmp_path / "other"
     usual.mkdir()
     other.mkdir()
-    one, two = read_scenario(scenario(usual, 7, {})), read_scenario(scenario(other, 7, settings))
-    assert [step.at for step in one.steps] == [step.at for step in two.steps]
+    first, two = read_scenario(scenario(usual, 7, {})), read_scenario(scenario(other, 7, settings))
+    assert [step.at for step in first.steps] == [step.at for step in two.steps]
     assert (usual / "burst-1.yaml").read_text() == (other / "burst-1.yaml").read_text()
-    assert (one.settings == two.settings) is not bool(settings)
-    assert one.aws == two.aws
+    assert (first.settings == two.settings) is not bool(settings)
+    assert first.aws == two.aws
 
 
 @pytest.mark.ci
@@ -278,20 +278,24 @@ def test_functions_are_measured_beside_a_served_cluster(tmp_path: Path, monkeypa
     options = ["--nodes=600", "--pods=1200", "--pending=2", "--only=execute,reconcile", f"--json={result}"]
     monkeypatch.setattr(sys, "argv", ["scale", *options])
     assert main() == 0
-    found = json.loads(result.read_text())["functions"]
-    asked = found["execute"]["requestsOfAllRuns"]
-    assert (asked["get nodes"], asked["list nodes"], asked["list pods"]) == (10, 2, 3)  # only the second run lists
-    assert found["reconcile"]["counts"]["claims"] == found["reconcile"]["counts"]["instances"] == 600
-    assert all(0 < result["share"] < 1 for result in found.values())
+    by_function = json.loads(result.read_text())["functions"]
+    requests = by_function["execute"]["requestsOfAllRuns"]
+    assert (requests["get nodes"], requests["list nodes"], requests["list pods"]) == (
+        10,
+        2,
+        3,
+    )  # only the second run lists
+    assert by_function["reconcile"]["counts"]["claims"] == by_function["reconcile"]["counts"]["instances"] == 600
+    assert all(0 < result["share"] < 1 for result in by_function.values())
 
 
 @pytest.mark.ci
 def test_the_lists_of_namespaces_are_together_the_list_of_all_pods() -> None:
     """Otherwise, the measured reading of a divided list would be that of another cluster."""
     world = World(Cluster(nodes=20, pods=1_300, pending=3))
-    whole = [msgspec.json.decode(gzip.decompress(world.get(f"/api/v1/pods?continue={page}")[1])) for page in range(3)]
-    assert [page["metadata"].get("remainingItemCount") for page in whole] == [800, 300, None]
-    pods = [pod for page in whole for pod in page["items"]]
+    pages = [msgspec.json.decode(gzip.decompress(world.get(f"/api/v1/pods?continue={page}")[1])) for page in range(3)]
+    assert [page["metadata"].get("remainingItemCount") for page in pages] == [800, 300, None]
+    pods = [pod for page in pages for pod in page["items"]]
     namespaces = sorted({pod["metadata"]["namespace"] for pod in pods})
     apart = [
         pod
@@ -347,8 +351,8 @@ def test_its_exit_code(
 ) -> None:
     answer = subprocess.CompletedProcess((), int(changes is None), json.dumps({**GOOD, **(changes or {})}), "it broke")
     monkeypatch.setattr("benchmarks.__main__.subprocess.run", lambda *_, **__: answer)
-    said = ["--only", "diverse-100", "--no-peer", "--work", str(tmp_path), "--json", str(tmp_path / "bench.json")]
-    monkeypatch.setattr("sys.argv", ["benchmarks", *said])
+    words = ["--only", "diverse-100", "--no-peer", "--work", str(tmp_path), "--json", str(tmp_path / "bench.json")]
+    monkeypatch.setattr("sys.argv", ["benchmarks", *words])
     assert benchmarks.main() == status
 
 
@@ -371,11 +375,11 @@ def test_no_line_leads_over_hours_without_data() -> None:
 def test_a_bill_is_usage_times_price() -> None:
     counts = dict.fromkeys(bill.PRICES, 0) | {"lambdaRequests": 1_000_000, "logBytes": 10**9}
     usage = SimpleNamespace(counts=counts, gigabyte_seconds={"provision": 1000.0}, metrics=lambda: 2)
-    found = bill.monthly(cast("Any", SimpleNamespace(usage=usage, nodes=0)))
-    assert found["functions"] == pytest.approx(730 * (0.0133334 + 0.20), abs=0.01)
-    assert found["logs"] == 365.0
-    assert found["metrics"] == 0.60
-    assert found["alarms"] == pytest.approx(bill.watched() * 0.10)
+    monthly = bill.monthly(cast("Any", SimpleNamespace(usage=usage, nodes=0)))
+    assert monthly["functions"] == pytest.approx(730 * (0.0133334 + 0.20), abs=0.01)
+    assert monthly["logs"] == 365.0
+    assert monthly["metrics"] == 0.60
+    assert monthly["alarms"] == pytest.approx(bill.watched() * 0.10)
 
 
 def test_the_clusters_workloads_grow_and_shrink_again(tmp_path: Path) -> None:

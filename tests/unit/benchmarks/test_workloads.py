@@ -86,10 +86,10 @@ def test_pods_as_an_api_server_sends_them_have_real_sizes(tmp_path: Path) -> Non
 
 def test_the_same_workload_is_the_same_bytes_and_another_is_not(tmp_path: Path) -> None:
     """The digest decides whether Karpenter's stored answer belongs to the files."""
-    one = written(diverse(2 * PAGE_PODS + 1, 5), tmp_path / "one")
-    assert len(one.pages) == 3
-    assert one.digest() == written(diverse(2 * PAGE_PODS + 1, 5), tmp_path / "two").digest()
-    assert one.digest() != written(diverse(2 * PAGE_PODS, 5), tmp_path / "three").digest()
+    first = written(diverse(2 * PAGE_PODS + 1, 5), tmp_path / "one")
+    assert len(first.pages) == 3
+    assert first.digest() == written(diverse(2 * PAGE_PODS + 1, 5), tmp_path / "two").digest()
+    assert first.digest() != written(diverse(2 * PAGE_PODS, 5), tmp_path / "three").digest()
 
 
 def test_a_smaller_workload_removes_the_pages_of_a_larger_one(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from core.disruption.expiration import (
 from core.disruption.validation import Validation, ValidCommand
 from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.node_pool import NodeClass
-from core.model.plan import Hold, NodeClaim
+from core.model.plan import INITIALIZED, Condition, Hold, NodeClaim
 from core.model.snapshot import Node, PodDisruptionBudget, Snapshot
 from core.model.values.requirements import Requirement
 from core.reasons.code import Refusal, TerminationReason
@@ -52,8 +52,8 @@ def reserved(found: InstanceType) -> InstanceType:
 
 def in_block(pair: tuple[NodeClaim, Node]) -> tuple[NodeClaim, Node]:
     """The node, in the block cr-1."""
-    own = {labels.RESERVATION_ID: "cr-1", labels.RESERVATION_TYPE: "capacity-block"}
-    claim, node = (msgspec.structs.replace(one, labels={**one.labels, **own}) for one in pair)
+    block_labels = {labels.RESERVATION_ID: "cr-1", labels.RESERVATION_TYPE: "capacity-block"}
+    claim, node = (msgspec.structs.replace(state, labels={**state.labels, **block_labels}) for state in pair)
     return claim, node
 
 
@@ -75,8 +75,11 @@ def spot(name: str = "node-1") -> tuple[NodeClaim, Node]:
 
 def reasons(snapshot: Snapshot) -> list[tuple[str, tuple[str, ...]]]:
     """Each command's reason and the capacity types that it launches."""
-    found = disrupt(snapshot).commands
-    return [(one.reason, tuple(t for claim in one.replacements for t in claim.capacity_types)) for one in found]
+    commands = disrupt(snapshot).commands
+    return [
+        (command.reason, tuple(t for claim in command.replacements for t in claim.capacity_types))
+        for command in commands
+    ]
 
 
 def test_no_node_is_launched_for_a_saving_that_ends_soon() -> None:
@@ -143,11 +146,13 @@ def test_a_bound_on_all_decisions_counts_on_the_block() -> None:
 def test_a_market_without_such_reservations_stays_the_very_same() -> None:
     """Caches go by identity, and every pass begins with this."""
     snapshot = a_world(FAR, spot())
-    found = EndingReservations(snapshot, ending_reservations(snapshot))
-    assert found.avoided(snapshot) is found.allowed(snapshot) is snapshot
+    reservations = EndingReservations(snapshot, ending_reservations(snapshot))
+    assert reservations.avoided(snapshot) is reservations.allowed(snapshot) is snapshot
     assert DisruptionPass(snapshot).snapshot is snapshot
     middle = snapshot.catalogue.default[1]
-    full = tuple(msgspec.structs.replace(one, available=not one.reservation_id) for one in middle.offerings)
+    full = tuple(
+        msgspec.structs.replace(offering, available=not offering.reservation_id) for offering in middle.offerings
+    )
     taken = Catalogue((SMALL, msgspec.structs.replace(middle, offerings=full), LARGE))
     assert not EndingReservations(msgspec.structs.replace(snapshot, catalogue=taken), frozenset({"cr-1"})).take_nodes
     elsewhere = msgspec.structs.replace(
@@ -160,12 +165,17 @@ def test_types_of_one_class_are_closed_like_those_of_all() -> None:
     snapshot = a_world(NEAR, spot())
     market = Catalogue((), {"default": snapshot.catalogue.default, "other": (SMALL,)})
     snapshot = msgspec.structs.replace(snapshot, catalogue=market)
-    found = EndingReservations(snapshot, ending_reservations(snapshot))
-    closed = found.avoided(snapshot).catalogue
+    reservations = EndingReservations(snapshot, ending_reservations(snapshot))
+    closed = reservations.avoided(snapshot).catalogue
     assert closed.by_node_class["other"] == (SMALL,)
-    open_ = [o for one in closed.by_node_class["default"] for o in one.offerings if o.reservation_id and o.available]
+    open_ = [
+        o
+        for instance_type in closed.by_node_class["default"]
+        for o in instance_type.offerings
+        if o.reservation_id and o.available
+    ]
     assert open_ == []
-    assert found.allowed(found.avoided(snapshot)).catalogue is market
+    assert reservations.allowed(reservations.avoided(snapshot)).catalogue is market
 
 
 # When nodes expire.
@@ -213,6 +223,30 @@ def test_a_node_whose_drain_was_cancelled_is_left_alone_unless_its_pool_is_force
     assert expired(a_snapshot(node_claims=(held,), node_pools=(pool,))) == goes
 
 
+@pytest.mark.parametrize(
+    ("seconds", "started", "expected"),
+    [
+        (1, 2, 12),
+        (1, None, 25),
+        (1, 40, 25),
+        (11 * 60, 2, 12),
+        (25 * 60, 20, None),
+    ],
+)
+def test_a_node_works_for_some_minutes_before_it_goes_for_its_age(
+    seconds: int, started: int | None, expected: int | None
+) -> None:
+    """Otherwise, an expireAfter below the time that a replacement takes would have nodes replaced all the time."""
+    status = Condition("Unknown" if started is None else "True", changed_at=NOW + timedelta(minutes=started or 0))
+    young = claim(created_at=NOW, expire_after=timedelta(seconds=seconds), conditions={INITIALIZED: status})
+    end = expires_at(young)
+    assert end is not None
+    if expected is None:
+        assert end <= NOW + timedelta(seconds=seconds)
+    else:
+        assert end == NOW + timedelta(minutes=expected)
+
+
 def test_claims_of_a_command_under_way_are_left_to_it() -> None:
     """A command that waits for its replacement must not lose its node."""
     assert expired(a_snapshot(node_claims=(claim(),), marked_for_deletion=("a",))) == ()
@@ -224,7 +258,7 @@ def test_the_longest_overdue_comes_first() -> None:
     assert expired(a_snapshot(node_claims=claims)) == ("b", "a", "c")
 
 
-@given(st.integers(60, 10**8), st.integers(0, 10**9))
+@given(st.integers(25 * 60, 10**8), st.integers(0, 10**9))
 def test_a_claim_goes_once_a_tenth_early_at_most_and_never_late(seconds: int, name: int) -> None:
     """Users rotate credentials and images by it, and pay for nodes that go early."""
     lasting = timedelta(seconds=seconds)
@@ -267,10 +301,10 @@ def test_a_node_expires_soon_within_six_hours_or_a_tenth_of_its_life(
     days: float, left: timedelta, expected: bool
 ) -> None:
     """Otherwise, pods move to a node that they leave again; or no node of a pool with a short life takes any."""
-    found = claim(expire_after=timedelta(days=days))
-    end = expires_at(found)
+    expiring = claim(expire_after=timedelta(days=days))
+    end = expires_at(expiring)
     assert end is not None
-    assert expires_soon(found, end - left) is expected
+    assert expires_soon(expiring, end - left) is expected
 
 
 def test_without_an_age_a_node_never_expires() -> None:
@@ -309,7 +343,7 @@ def test_a_running_group_keeps_an_expired_node_unless_its_drain_is_bounded() -> 
     """Without a bound, the group ends first; with one, its end is waited for as long as the bound says."""
     claim, node = a_node_of(SMALL, "n1")
     notes = {labels.GROUP: "train", labels.GROUP_MINIMUM: "1"}
-    found = world((claim, node), pods=(pod_on("n1", "a", annotations=notes),))
-    assert objections(found, [claim.name]) == {claim.name: PodOfRunningGroup("default/a", "default/train")}
+    snapshot = world((claim, node), pods=(pod_on("n1", "a", annotations=notes),))
+    assert objections(snapshot, [claim.name]) == {claim.name: PodOfRunningGroup("default/a", "default/train")}
     bounded = msgspec.structs.replace(claim, termination_grace_period=timedelta(hours=1))
-    assert objections(msgspec.structs.replace(found, node_claims=(bounded,)), [claim.name]) == {}
+    assert objections(msgspec.structs.replace(snapshot, node_claims=(bounded,)), [claim.name]) == {}

@@ -62,9 +62,14 @@ def manifests(*, replicas: int = 4, pool_extra: dict[str, Any] | None = None) ->
 def play(folder: Path, *steps: dict[str, Any], duration: str = "20m", replicas: int = 4, **spec: Any) -> Result:
     (folder / "base.json").write_text(json.dumps({"kind": "List", "items": manifests(replicas=replicas)}))
     (folder / "catalog.json").write_text(json.dumps(catalogue()))
-    given = {"duration": duration, "catalog": "catalog.json", "steps": list(steps), **spec}
-    whole = {"manifests": ["base.json"], **{name: value for name, value in given.items() if value is not None}}
-    scenario = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": {"name": "s"}, "spec": whole}
+    fields = {"duration": duration, "catalog": "catalog.json", "steps": list(steps), **spec}
+    scenario_spec = {"manifests": ["base.json"], **{name: value for name, value in fields.items() if value is not None}}
+    scenario = {
+        "apiVersion": "fleetwright.dev/v1",
+        "kind": "Scenario",
+        "metadata": {"name": "s"},
+        "spec": scenario_spec,
+    }
     path = folder / "s.json"
     path.write_text(json.dumps(scenario))
     return run(path)
@@ -191,11 +196,11 @@ def test_past_messages_are_delivered_once_more(tmp_path: Path, undisturbed: Resu
 
 def test_a_share_of_calls_fails_by_the_seed(tmp_path: Path) -> None:
     step = {"at": "0s", "fault": {"call": "*:*", "kind": "error", "share": 0.3, "for": "15m"}}
-    one, again = play(tmp_path, step), play(tmp_path, step)
-    assert [e.to_line() for e in one.events] == [e.to_line() for e in again.events]
-    failed = len(named(one, "fault"))
+    first, again = play(tmp_path, step), play(tmp_path, step)
+    assert [e.to_line() for e in first.events] == [e.to_line() for e in again.events]
+    failed = len(named(first, "fault"))
     assert failed > 20
-    assert one.summary["podsPending"] == 0
+    assert first.summary["podsPending"] == 0
 
 
 @pytest.mark.parametrize(
@@ -217,8 +222,8 @@ def test_an_actor_does_one_thing_again_and_again(tmp_path: Path, act: dict[str, 
 
 
 def test_an_actor_closes_nodes_and_applies_lists_in_turn(tmp_path: Path) -> None:
-    one, two = manifests(pool_extra={"weight": 1})[2], manifests(pool_extra={"weight": 2})[2]
-    fight = {"name": "fight", "every": "1m", "for": "5m", "apply": [[one], [two]]}
+    first, two = manifests(pool_extra={"weight": 1})[2], manifests(pool_extra={"weight": 2})[2]
+    fight = {"name": "fight", "every": "1m", "for": "5m", "apply": [[first], [two]]}
     result = play(tmp_path, {"at": "6m", "actor": fight}, {"at": "6m", "actor": {**fight, "apply": None, "cordon": {}}})
     pools = [e["object"] for e in named(result, "objectApplied") if e["kind"] == "NodePool" and e["by"] == "user"]
     assert [pool["spec"].get("weight") for pool in pools] == [None, 1, 2, 1, 2, 1]
@@ -302,14 +307,14 @@ def test_a_stranger_writes_a_row(tmp_path: Path) -> None:
 
 @pytest.mark.ci
 def test_counted_work_takes_virtual_time(tmp_path: Path) -> None:
-    one = play(tmp_path, duration="6m", clock={"cpu": "counted", "factor": 1})
-    planned = [e for e in named(one, "invocation") if e["function"] == "provision"]
+    result = play(tmp_path, duration="6m", clock={"cpu": "counted", "factor": 1})
+    planned = [e for e in named(result, "invocation") if e["function"] == "provision"]
     assert max(e["cpuMillis"] for e in planned) > 1
-    assert one.summary["cpuSeconds"].keys() >= {"provision", "execute"}
-    assert one.summary["peakMemoryMiB"]["provision"] > 100
+    assert result.summary["cpuSeconds"].keys() >= {"provision", "execute"}
+    assert result.summary["peakMemoryMiB"]["provision"] > 100
     slow = play(tmp_path, duration="6m", catalog=None, clock={"cpu": "counted", "factor": 1000})
     assert {e["outcome"] for e in named(slow, "invocation")} > {"timeout"}
-    assert one.summary["podsPending"] == 0
+    assert result.summary["podsPending"] == 0
 
 
 def test_a_function_that_uses_more_memory_than_it_has_crashes(tmp_path: Path) -> None:
@@ -358,12 +363,12 @@ def wrong() -> Iterator[tuple[dict[str, Any], str]]:
     yield {"boot": {"zone": "us-east-1a"}}, "notReady"
 
 
-@pytest.mark.parametrize(("step", "said"), list(wrong()))
-def test_what_is_wrong_with_a_step_is_said(tmp_path: Path, step: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("step", "message"), list(wrong()))
+def test_what_is_wrong_with_a_step_is_said(tmp_path: Path, step: dict[str, Any], message: str) -> None:
     spec = {"duration": "10m", "steps": [{"at": "1m", **step}]}
     scenario = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": {"name": "s"}, "spec": spec}
     (tmp_path / "s.json").write_text(json.dumps(scenario))
-    with pytest.raises(InvalidInputError, match=said):
+    with pytest.raises(InvalidInputError, match=message):
         read_scenario(tmp_path / "s.json")
 
 
@@ -375,6 +380,6 @@ def test_a_webhook_may_be_written_without_quotes(tmp_path: Path) -> None:
         "apiVersion: fleetwright.dev/v1\nkind: Scenario\nmetadata: {name: s}\n"
         f"spec:\n  duration: 10m\n  manifests: []\n  steps:\n  - {step}\n"
     )
-    (found,) = read_scenario(path).steps
-    assert found.webhook is not None
-    assert (found.webhook.on, found.webhook.fail) == ("pods/create", 0.1)
+    (webhook_step,) = read_scenario(path).steps
+    assert webhook_step.webhook is not None
+    assert (webhook_step.webhook.on, webhook_step.webhook.fail) == ("pods/create", 0.1)

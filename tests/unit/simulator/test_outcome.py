@@ -36,16 +36,16 @@ def test_what_stays_the_same_is_told_once() -> None:
 
 def test_what_changes_is_told_again() -> None:
     """If this failed, the page would say that a pod has no place which has one, or the other way round."""
-    stuck, found = ("unschedulable", "ns/a", "NoOfferingFits"), ("bind", "ns/a", "FitsExisting")
-    assert said(a_log(), stuck, found, found, stuck) == [stuck, found, stuck]
+    stuck, bound = ("unschedulable", "ns/a", "NoOfferingFits"), ("bind", "ns/a", "FitsExisting")
+    assert said(a_log(), stuck, bound, bound, stuck) == [stuck, bound, stuck]
 
 
 def test_another_pod_of_the_same_name_is_another_story() -> None:
     """If this failed, a StatefulSet's pod would be heard of once in its life."""
-    log, found = a_log(), ("bind", "ns/db-0", "FitsExisting")
-    said(log, found)
+    log, bound = a_log(), ("bind", "ns/db-0", "FitsExisting")
+    said(log, bound)
     log.see(Event("2026-11-20T00:00:00Z", "podDeleted", {"pod": "ns/db-0", "by": "user"}))
-    assert said(log, found) == [found, found]
+    assert said(log, bound) == [bound, bound]
 
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -83,9 +83,9 @@ def test_evictions_are_those_by_the_program() -> None:
 
 def test_a_pod_is_beyond_help_by_what_was_said_last() -> None:
     """If this failed, a pod that has a node on its way would be called hopeless, or a hopeless one forgotten."""
-    said = [("unschedulable", "a", "LimitReached"), ("unschedulable", "b", "NoOfferingFits"), ("bind", "b", "")]
-    said += [("unschedulable", "a", "NoOfferingFits"), ("unschedulable", "bound", "NoOfferingFits")]
-    decisions = [{"kind": kind, "subject": subject, "reason": reason} for kind, subject, reason in said]
+    told = [("unschedulable", "a", "LimitReached"), ("unschedulable", "b", "NoOfferingFits"), ("bind", "b", "")]
+    told += [("unschedulable", "a", "NoOfferingFits"), ("unschedulable", "bound", "NoOfferingFits")]
+    decisions = [{"kind": kind, "subject": subject, "reason": reason} for kind, subject, reason in told]
     assert unschedulable_by_reason(("a", "b", "c"), decisions) == {"NoOfferingFits": 1}
 
 

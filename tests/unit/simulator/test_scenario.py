@@ -68,7 +68,7 @@ def test_every_step_of_the_contract_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ("  steps: [{at: soon, price: {factor: 2}}]\n", "spec.steps[0].at: 'soon' is not a duration"),
         ("  steps: [{at: 1m}]\n", "spec.steps[0]: must hold exactly one of"),
@@ -89,12 +89,12 @@ def test_every_step_of_the_contract_is_read(tmp_path: Path) -> None:
         ("  seed: many\n", "spec.seed"),
     ],
 )
-def test_what_is_wrong_names_file_and_field(tmp_path: Path, lines: str, said: str) -> None:
+def test_what_is_wrong_names_file_and_field(tmp_path: Path, lines: str, message: str) -> None:
     """If this failed, people would look for the mistake in the wrong place."""
     path = write(tmp_path, HEAD + lines)
     with pytest.raises(InvalidInputError) as caught:
         read_scenario(path)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).startswith(str(path))
 
 
@@ -114,10 +114,10 @@ def test_what_aws_does_not_promise_is_constant_or_drawn_by_the_seed(tmp_path: Pa
     scenario = read_scenario(write(tmp_path, HEAD + lines))
     drawn, again = ([scenario.aws.audit_log_lag.draw(rng) for _ in range(999)] for rng in map(stream, (1, 1), "aa"))
     assert drawn == again
-    found = sorted(drawn)
-    assert timedelta(seconds=7) < found[499] < timedelta(seconds=9)
-    assert timedelta(seconds=45) < found[988] < timedelta(seconds=80)
-    assert found[-1] <= timedelta(minutes=2)
+    lags = sorted(drawn)
+    assert timedelta(seconds=7) < lags[499] < timedelta(seconds=9)
+    assert timedelta(seconds=45) < lags[988] < timedelta(seconds=80)
+    assert lags[-1] <= timedelta(minutes=2)
     assert scenario.aws.schedule_jitter.draw(stream(1, "x")) == timedelta(seconds=5)
     assert scenario.boot.draw(stream(1, "x")) == timedelta(seconds=20)
     assert scenario.aws.repeated_launch == "silent"
@@ -127,7 +127,7 @@ def test_what_aws_does_not_promise_is_constant_or_drawn_by_the_seed(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("aws", "said"),
+    ("aws", "message"),
     [
         ("{boot: {p50: 10s}}", "spec.aws.boot"),
         ("{boot: {p50: 10s, p99: 5s}}", "p99 is shorter"),
@@ -136,8 +136,8 @@ def test_what_aws_does_not_promise_is_constant_or_drawn_by_the_seed(tmp_path: Pa
         ("{repeatedLaunch: never}", "never"),
     ],
 )
-def test_a_silence_that_is_none_is_refused(tmp_path: Path, aws: str, said: str) -> None:
-    with pytest.raises(InvalidInputError, match=re.escape(said)):
+def test_a_silence_that_is_none_is_refused(tmp_path: Path, aws: str, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=re.escape(message)):
         read_scenario(write(tmp_path, f"{HEAD}  aws: {aws}\n"))
 
 
@@ -151,7 +151,7 @@ def test_a_text_that_is_no_yaml_is_said_in_one_line_with_its_place(tmp_path: Pat
 
 @pytest.mark.parametrize("entry", ["manifests: [a.yaml]", "steps: [{at: 1m, apply: [a.yaml]}]"])
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "message"),
     [
         (
             "apiVersion: karpenter.sh/v9\nkind: NodePool\nmetadata: {name: a}\n",
@@ -167,10 +167,12 @@ def test_a_text_that_is_no_yaml_is_said_in_one_line_with_its_place(tmp_path: Pat
         ),
     ],
 )
-def test_manifests_that_an_api_server_refuses_are_named(tmp_path: Path, entry: str, manifest: str, said: str) -> None:
+def test_manifests_that_an_api_server_refuses_are_named(
+    tmp_path: Path, entry: str, manifest: str, message: str
+) -> None:
     """The run had no NodePool otherwise, without a word."""
     (tmp_path / "a.yaml").write_text(manifest)
-    with pytest.raises(InvalidInputError, match=re.escape(said)):
+    with pytest.raises(InvalidInputError, match=re.escape(message)):
         read_scenario(write(tmp_path, HEAD + f"  {entry}\n"))
 
 
@@ -216,11 +218,11 @@ def test_a_share_of_a_gpu_counts_as_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("a,b\n1,2\n", "has no column name"), (TRACE_HEAD + "x,many,1,0,0,,,,1,2,3\n", "line 2")],
 )
-def test_a_broken_trace_names_the_place(tmp_path: Path, text: str, said: str) -> None:
+def test_a_broken_trace_names_the_place(tmp_path: Path, text: str, message: str) -> None:
     """If this failed, a wrong file would play as an empty cluster."""
     (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(InvalidInputError, match=said):
+    with pytest.raises(InvalidInputError, match=message):
         read_trace(tmp_path / "t.csv", Trace(format="openb", file="t"))

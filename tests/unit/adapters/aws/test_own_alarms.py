@@ -29,8 +29,8 @@ from tests.fakes.world import FakeClock
 
 
 def forbidden(action: str) -> PortError:
-    said = f"User: arn:aws:sts::1:x is not authorized to perform: {action}"
-    error = ClientError({"Error": {"Code": "AccessDenied", "Message": said}}, action.partition(":")[2])
+    message = f"User: arn:aws:sts::1:x is not authorized to perform: {action}"
+    error = ClientError({"Error": {"Code": "AccessDenied", "Message": message}}, action.partition(":")[2])
     return translate(action, error)
 
 
@@ -77,8 +77,8 @@ def prices() -> None:
     old = NOW - 100 * PRICES_FRESH_FOR
     market = Market(region="us-east-1", on_demand={"m5.large": 96_000_000})
     before = MarketFacts(shapes=builtin_shapes()[:1], market=market, shapes_read_at=old, prices_read_at=old)
-    found = AwsMarket(service, service, region="us-east-1", clock=FakeClock(NOW)).read(before)
-    assert len(found.problems) == 3
+    facts = AwsMarket(service, service, region="us-east-1", clock=FakeClock(NOW)).read(before)
+    assert len(facts.problems) == 3
 
 
 def brakes() -> None:

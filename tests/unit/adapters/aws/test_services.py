@@ -173,9 +173,9 @@ def test_a_message_reaches_those_who_subscribe_to_a_topic_of_either_kind(kind: s
         announcing = SnsTopic(AwsService(sns), topic)
         for text in ("first", "second"):
             announcing.publish("subject", text)
-        found = [
+        received = [
             json.loads(message["Body"])["Message"]
             for _ in range(2)
             for message in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", ())
         ]
-    assert sorted(set(found)) == ["first", "second"]
+    assert sorted(set(received)) == ["first", "second"]

@@ -226,20 +226,20 @@ def windows(scheduler: FakeScheduler) -> SchedulerWindows:
 
 
 @pytest.mark.parametrize(
-    ("refused", "left"),
+    ("refused", "remaining"),
     [
         ("added", {"changed": FRIDAY, "last": FRIDAY}),
         ("changed", {"added": FRIDAY, "changed": SUNDAY, "last": FRIDAY}),
         ("dropped", {"added": FRIDAY, "changed": FRIDAY, "dropped": MONDAY, "last": FRIDAY}),
     ],
 )
-def test_a_schedule_that_is_refused_harms_itself_only(refused: str, left: dict[str, str]) -> None:
+def test_a_schedule_that_is_refused_harms_itself_only(refused: str, remaining: dict[str, str]) -> None:
     """If this failed, one window that EventBridge refuses would keep those of all other NodePools from opening on time."""
     scheduler = FakeScheduler(changed=SUNDAY, dropped=MONDAY)
     scheduler.refused = frozenset({refused})
     with pytest.raises(DeniedError):
         windows(scheduler).replace({"added": FRIDAY, "changed": FRIDAY, "last": FRIDAY})
-    assert scheduler.expressions == left
+    assert scheduler.expressions == remaining
 
 
 def test_a_service_that_does_not_answer_is_asked_once() -> None:

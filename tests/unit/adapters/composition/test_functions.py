@@ -57,16 +57,16 @@ def test_brakes_are_those_that_the_settings_name(
     session: boto3.Session, settings: dict[str, str], engaged: list[BrakeKind]
 ) -> None:
     """With `mode: shadow` nothing acts that could be stopped, and no role may ask."""
-    found = adapters(session, **settings).brakes.engaged()
-    assert [brake.kind for brake in found.brakes] == engaged
+    present = adapters(session, **settings).brakes.engaged()
+    assert [brake.kind for brake in present.brakes] == engaged
 
 
 def test_what_the_settings_do_not_name_is_not_there(session: boto3.Session) -> None:
     bare = adapters(session)
     assert (bare.approval_topic, bare.command_topic, bare.windows, bare.kill_switch) == (None, None, None, ())
-    whole = adapters(session, approval_topic_arn="arn:aws:sns:us-east-1:1:t", disrupt_function_arn=ARN)
-    assert whole.approval_topic is not None
-    assert whole.windows is not None
+    complete = adapters(session, approval_topic_arn="arn:aws:sns:us-east-1:1:t", disrupt_function_arn=ARN)
+    assert complete.approval_topic is not None
+    assert complete.windows is not None
     assert adapters(session, command_topic_arn="arn:aws:sns:us-east-1:1:t").command_topic is not None
 
 
@@ -81,6 +81,6 @@ def test_a_shadow_reads_no_table(session: boto3.Session) -> None:
 def test_what_an_embedder_brings_is_used(session: boto3.Session) -> None:
     clock = FakeClock(NOW)
     brought = {name: object() for name in ("kubernetes", "catalogue_source", "catalogues")}
-    found = Adapters(SETTINGS, session, clock, **brought)  # type: ignore[arg-type] - nothing is asked of them here
-    assert {name: getattr(found, name) for name in brought} == brought
-    assert found.region == "us-east-1"
+    embedded = Adapters(SETTINGS, session, clock, **brought)  # type: ignore[arg-type] - nothing is asked of them here
+    assert {name: getattr(embedded, name) for name in brought} == brought
+    assert embedded.region == "us-east-1"

@@ -118,7 +118,7 @@ def test_calendars_are_not_asked_for_again_soon_where_there_are_none(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An installation before this release's definitions and roles are applied works as before, and says what is missing."""
-    found, lab, calls = reader()
+    cluster_reader, lab, calls = reader()
 
     def refused(call: str) -> None:
         calls.append(call)
@@ -126,16 +126,16 @@ def test_calendars_are_not_asked_for_again_soon_where_there_are_none(
             raise error
 
     lab.kubernetes.before_call = refused
-    objects = found.complete()
+    objects = cluster_reader.complete()
     assert objects.by_kind[resources.CALENDARS] == ()
     assert [problem.subject for problem in objects.rejected] == (
         ["Calendars"] if isinstance(error, DeniedError) else []
     )
     calls.clear()
-    found.complete()
+    cluster_reader.complete()
     assert "calendars" not in of_lists(calls)
     lab.clock.advance(seconds=ABSENT_ASKED_EVERY.total_seconds())
-    found.complete()
+    cluster_reader.complete()
     assert "calendars" in of_lists(calls)
 
 
@@ -170,16 +170,16 @@ def test_provisioning_requests_are_read_with_their_templates_only_where_they_are
 
 
 def test_calendars_are_part_of_every_observation() -> None:
-    found, lab, _ = reader()
+    cluster_reader, lab, _ = reader()
     lab.kubernetes.put(A_CALENDAR)
-    for objects in (found.complete(), found.without_pods(), found.for_launches()):
+    for objects in (cluster_reader.complete(), cluster_reader.without_pods(), cluster_reader.for_launches()):
         assert [obj["metadata"]["name"] for obj in objects.by_kind[resources.CALENDARS]] == ["office"]
-    assert [obj["metadata"]["name"] for obj in found.hours()[resources.CALENDARS]] == ["office"]
+    assert [obj["metadata"]["name"] for obj in cluster_reader.hours()[resources.CALENDARS]] == ["office"]
 
 
 def test_an_observation_without_pods_lists_what_repair_needs() -> None:
-    found, _, calls = reader()
-    objects = found.without_pods()
+    cluster_reader, _, calls = reader()
+    objects = cluster_reader.without_pods()
     assert of_lists(calls) == ["nodes", "nodepools", "ec2nodeclasses", "calendars"]
     assert [node.metadata.name for node in objects.by_kind[resources.NODES]] == ["n"]
     assert (list(objects.node_pools()), list(objects.node_classes_by_name())) == (["default"], ["default"])
@@ -187,8 +187,8 @@ def test_an_observation_without_pods_lists_what_repair_needs() -> None:
 
 def test_a_whole_observation_lists_nodes_before_pods() -> None:
     """A pod that is bound in between counts on its node; the other way round its node would lack it."""
-    found, _, calls = reader()
-    assert found.complete().rejected == ()
+    cluster_reader, _, calls = reader()
+    assert cluster_reader.complete().rejected == ()
     assert set(of_lists(calls)) == ALWAYS | {"pods"}
     assert of_lists(calls)[-1] == "pods"
     assert len(of_lists(calls)) == len(set(of_lists(calls)))
@@ -208,16 +208,16 @@ def test_further_kinds_are_listed_where_a_setting_needs_them(
     settings: dict[str, Any], more: set[str], of_launches: set[str]
 ) -> None:
     """Each list of a large cluster costs the API server and the function time."""
-    found, _, calls = reader(**settings)
-    found.complete()
+    cluster_reader, _, calls = reader(**settings)
+    cluster_reader.complete()
     assert set(of_lists(calls)) == ALWAYS | {"pods"} | more
     calls.clear()
-    launches = found.for_launches()
+    launches = cluster_reader.for_launches()
     assert of_lists(calls) == ["nodepools", "ec2nodeclasses", *of_launches]
     assert list(launches.node_classes_by_name()) == ["default"]
     assert list(launches.node_pools()) == ["default"]
     calls.clear()
-    assert not found.has_buffers()
+    assert not cluster_reader.has_buffers()
     assert of_lists(calls) == sorted(more & {"capacitybuffers"})
 
 
@@ -238,29 +238,29 @@ def a_running_pod(kind: str, owner: str, generation: int = 1) -> JsonObject:
 )
 def test_templates_are_read_where_the_next_pod_may_differ(kind: str, generation: int, more: set[str]) -> None:
     """A resized pod of a ReplicaSet, or any of a StatefulSet; each list costs a call."""
-    found, lab, calls = reader()
+    cluster_reader, lab, calls = reader()
     lab.kubernetes.put(a_running_pod(kind, "web", generation))
     calls.clear()
-    found.complete()
+    cluster_reader.complete()
     assert set(of_lists(calls)) == ALWAYS | {"pods"} | more
 
 
 @pytest.mark.parametrize("has_pod", [True, False])
 def test_a_daemon_set_without_a_pod_is_read_with_what_admission_adds(*, has_pod: bool) -> None:
     """A running pod shows it."""
-    found, lab, calls = reader()
+    cluster_reader, lab, calls = reader()
     lab.kubernetes.put(
         {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "log", "namespace": "default"}}
     )
     if has_pod:
         lab.kubernetes.put(a_running_pod("DaemonSet", "log"))
     calls.clear()
-    found.complete()
+    cluster_reader.complete()
     assert set(of_lists(calls)) == ALWAYS | {"pods"} | (set() if has_pod else ADMISSION)
 
 
 def test_buffers_that_name_workloads_have_these_listed_once() -> None:
-    found, lab, calls = reader(feature_gates=FeatureGates(capacity_buffer=True), default_spreads=(SPREAD,))
+    cluster_reader, lab, calls = reader(feature_gates=FeatureGates(capacity_buffer=True), default_spreads=(SPREAD,))
     scaled = {"apiGroup": "apps", "kind": "StatefulSet", "name": "web"}
     lab.kubernetes.put(
         {
@@ -268,20 +268,20 @@ def test_buffers_that_name_workloads_have_these_listed_once() -> None:
             "metadata": {"name": "spare", "namespace": "default"}, "spec": {"replicas": 1, "scalableRef": scaled},
         }
     )  # fmt: skip
-    assert found.has_buffers()
+    assert cluster_reader.has_buffers()
     calls.clear()
-    found.complete()
+    cluster_reader.complete()
     assert sorted(of_lists(calls)) == sorted(ALWAYS | {"pods", "capacitybuffers"} | OWNERS | ADMISSION)
 
 
 def test_an_object_that_cannot_be_read_is_named_and_keeps_no_other_from_being_read() -> None:
-    found, lab, _ = reader()
+    cluster_reader, lab, _ = reader()
     kind = resources.NAMESPACES
     for name, label in (("odd", 3), ("good", "a")):
         lab.kubernetes.put(
             {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name, "labels": {"team": label}}}
         )
-    objects = found.complete()
+    objects = cluster_reader.complete()
     why = "metadata.labels.team: must be text, not a number"
     assert objects.rejected == (
         ObjectProblem(resource=kind, position=-1, subject="Namespace odd", field="", problem=why),
@@ -290,20 +290,20 @@ def test_an_object_that_cannot_be_read_is_named_and_keeps_no_other_from_being_re
 
 
 def test_pools_and_classes_are_found_by_name_in_order() -> None:
-    found, lab, _ = reader()
+    cluster_reader, lab, _ = reader()
     lab.kubernetes.put(a_node_pool("b"), a_node_pool("a"), a_class_manifest("b"), a_class_manifest("a"))
-    objects = found.without_pods()
+    objects = cluster_reader.without_pods()
     assert list(objects.node_pools()) == ["a", "b", "default"]
     assert list(objects.node_classes_by_name()) == ["a", "b", "default"]
-    assert found.node_class("b")["metadata"]["name"] == "b"
+    assert cluster_reader.node_class("b")["metadata"]["name"] == "b"
     assert objects.node_pools()["b"]["metadata"]["name"] == "b"
 
 
 def test_pods_are_selected_by_the_api_server() -> None:
-    found, _, calls = reader()
-    assert [pod.name for pod in found.pods(UNBOUND)] == ["p"]
+    cluster_reader, _, calls = reader()
+    assert [pod.name for pod in cluster_reader.pods(UNBOUND)] == ["p"]
     assert of_lists(calls) == [f"pods {UNBOUND}"]
-    assert found.pods("spec.nodeName=n") == ()
+    assert cluster_reader.pods("spec.nodeName=n") == ()
 
 
 # An edited EC2NodeClass launches nothing based on the status of its old spec.
@@ -329,19 +329,19 @@ def test_a_class_without_a_status_is_not_stale() -> None:
 
 def test_without_resolving_an_edited_class_is_not_ready() -> None:
     """Otherwise, replacements get the old image and the new hash, and never drift."""
-    (found,) = CurrentNodeClasses().all([edited()], NOW)
-    assert "amis" not in found["status"]
-    assert found["status"]["conditions"][0]["status"] == "False"
+    (current,) = CurrentNodeClasses().all([edited()], NOW)
+    assert "amis" not in current["status"]
+    assert current["status"]["conditions"][0]["status"] == "False"
 
 
 def test_a_new_class_is_resolved_by_functions_that_may_and_left_as_it_is_by_others() -> None:
     """`provision` launched from it before EC2 was asked about it."""
     new = a_class_manifest(metadata={"generation": 1, "uid": "u"})
-    (found,) = CurrentNodeClasses(lambda *_: resolved(1)).all([new], NOW)
-    assert found["status"] == resolved(1)
+    (current,) = CurrentNodeClasses(lambda *_: resolved(1)).all([new], NOW)
+    assert current["status"] == resolved(1)
     assert CurrentNodeClasses().all([new], NOW) == (new,)
-    known = a_class_manifest(metadata={"generation": 1}, status=resolved(1, "ami-known"))
-    assert CurrentNodeClasses(lambda *_: resolved(1)).all([known], NOW) == (known,)
+    resolved_before = a_class_manifest(metadata={"generation": 1}, status=resolved(1, "ami-known"))
+    assert CurrentNodeClasses(lambda *_: resolved(1)).all([resolved_before], NOW) == (resolved_before,)
 
 
 def test_with_resolving_it_is_resolved_again_once_a_while() -> None:
@@ -353,32 +353,32 @@ def test_with_resolving_it_is_resolved_again_once_a_while() -> None:
 
     current = CurrentNodeClasses(resolve)
     for now in (NOW, NOW + timedelta(seconds=1), NOW + KEPT_FOR):
-        (found,) = current.all([edited()], now)
-        assert found["status"]["amis"] == [{"id": "ami-new"}]
+        (node_class,) = current.all([edited()], now)
+        assert node_class["status"]["amis"] == [{"id": "ami-new"}]
     assert len(calls) == 2
 
 
 def test_ec2_is_asked_about_what_the_pools_of_the_class_may_launch() -> None:
     """A NodePool of another class, or one that cannot be read, says nothing about it."""
-    asked: list[str] = []
+    pool_names: list[str] = []
 
     def resolve(_: JsonObject, node_pools: Sequence[NodePool]) -> JsonObject:
-        asked.extend(pool.name for pool in node_pools)
+        pool_names.extend(pool.name for pool in node_pools)
         return resolved(2)
 
     unreadable = {**a_node_pool("unreadable"), "spec": {"template": 3}}
     other = a_node_pool("other")
     other["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "other"
     CurrentNodeClasses(resolve).all([edited()], NOW, [a_node_pool("own"), unreadable, other])
-    assert asked == ["own"]
+    assert pool_names == ["own"]
 
 
 def test_a_class_that_cannot_be_resolved_is_not_ready() -> None:
     def fail(_: JsonObject, __: Sequence[NodePool]) -> JsonObject:
         raise TransientError("ec2:DescribeSubnets", "timed out")
 
-    (found,) = CurrentNodeClasses(fail).all([edited()], NOW)
-    assert found["status"]["conditions"][0]["status"] == "False"
+    (current,) = CurrentNodeClasses(fail).all([edited()], NOW)
+    assert current["status"]["conditions"][0]["status"] == "False"
 
 
 def ordered(lab: Lab) -> Any:
@@ -485,9 +485,9 @@ PLAN = PlannedClaim(name="c", node_pool="default", node_class=CLASS_REF, require
 def test_a_machine_is_described_whole(interfaces: int) -> None:
     """Of a label with several values, the one that the claim leaves; EFA only where an interface for it was launched."""
     other = msgspec.structs.replace(SIZED, name="m5.other", labels={}, capacity={})
-    found = machine_of(an_instance_of(efa_interfaces=interfaces), PLAN, Catalogue((other, SIZED)))
+    machine = machine_of(an_instance_of(efa_interfaces=interfaces), PLAN, Catalogue((other, SIZED)))
     lacking = () if interfaces else (EFA,)
-    assert found == Machine(
+    assert machine == Machine(
         instance_id="i-1",
         provider_id="aws:///us-east-1a/i-1",
         offering=Offering("m5.large", "us-east-1a", "on-demand", 100_000_000),
@@ -510,9 +510,9 @@ def test_a_machine_is_described_whole(interfaces: int) -> None:
 
 
 def test_of_a_type_that_is_not_in_the_catalogue_only_the_instance_is_known() -> None:
-    found = machine_of(an_instance_of(), PLAN, Catalogue((msgspec.structs.replace(SIZED, name="m5.other"),)))
-    assert (found.capacity, found.allocatable, found.offering.price) == ({}, {}, 0)
-    assert set(found.labels) == {labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE, labels.TENANCY}
+    machine = machine_of(an_instance_of(), PLAN, Catalogue((msgspec.structs.replace(SIZED, name="m5.other"),)))
+    assert (machine.capacity, machine.allocatable, machine.offering.price) == ({}, {}, 0)
+    assert set(machine.labels) == {labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE, labels.TENANCY}
 
 
 def test_an_instance_in_a_reservation_has_its_price_and_says_so() -> None:
@@ -520,12 +520,12 @@ def test_an_instance_in_a_reservation_has_its_price_and_says_so() -> None:
     inside = {"reservation_id": "cr-1", "reservation_type": "default"}
     offering = Offering("m5.large", "us-east-1a", "reserved", 7, **inside)
     catalogue = Catalogue((msgspec.structs.replace(SIZED, offerings=(*SIZED.offerings, offering)),))
-    found = machine_of(an_instance_of(capacity_type="reserved", interruptible=True, **inside), PLAN, catalogue)
-    assert found.offering == msgspec.structs.replace(offering, interruptible=True)
-    assert found.labels[labels.RESERVATION_ID] == "cr-1"
+    machine = machine_of(an_instance_of(capacity_type="reserved", interruptible=True, **inside), PLAN, catalogue)
+    assert machine.offering == msgspec.structs.replace(offering, interruptible=True)
+    assert machine.labels[labels.RESERVATION_ID] == "cr-1"
     for elsewhere in ({"zone": "us-east-1b"}, {"reservation_id": "cr-2"}, {"capacity_type": "spot"}):
-        asked = an_instance_of(**{"capacity_type": "reserved", **inside, **elsewhere})
-        assert machine_of(asked, PLAN, catalogue).offering.price == 0
+        elsewhere_instance = an_instance_of(**{"capacity_type": "reserved", **inside, **elsewhere})
+        assert machine_of(elsewhere_instance, PLAN, catalogue).offering.price == 0
 
 
 # Karpenter's lease says whether its controller runs, and where.
@@ -579,22 +579,22 @@ def presence(*leases: dict[str, Any]) -> tuple[KarpenterPresence, Leases]:
 )
 def test_a_held_lease_says_where_karpenter_runs(leases: list[dict[str, Any]], namespace: str) -> None:
     """In doubt it is there: two controllers that launch for one NodeClaim are worse than none."""
-    found, fake = presence(*leases)
-    assert (found.namespace(), found.is_there()) == (namespace, bool(namespace))
+    karpenter, fake = presence(*leases)
+    assert (karpenter.namespace(), karpenter.is_there()) == (namespace, bool(namespace))
     assert fake.asked == [f"metadata.name={LEASE}"]
 
 
 def test_leases_are_listed_once_in_half_a_minute() -> None:
-    found, fake = presence(lease())
-    assert found.is_there()
+    karpenter, fake = presence(lease())
+    assert karpenter.is_there()
     fake.items = []
     fake.at = NOW + ASKED_EVERY - TICK
-    assert found.is_there()
+    assert karpenter.is_there()
     fake.at = NOW + ASKED_EVERY
-    assert not found.is_there()
+    assert not karpenter.is_there()
     fake.items = [lease(renewed=fake.at)]
     fake.at += ASKED_EVERY - TICK
-    assert not found.is_there()
+    assert not karpenter.is_there()
     assert len(fake.asked) == 2
 
 
@@ -602,20 +602,20 @@ def test_leases_are_listed_once_in_half_a_minute() -> None:
 
 
 def test_kinds_of_groups_are_listed_only_where_a_pod_names_one() -> None:
-    found, lab, called = reader()
-    found.complete()
+    cluster_reader, lab, called = reader()
+    cluster_reader.complete()
     assert not set(of_lists(called)) & {"podgroups", "workloads", "jobsets", "leaderworkersets"}
     pod = a_pending_pod("j")
     pod["metadata"]["labels"] = {labels.JOB_SET: "train"}
     lab.kubernetes.put(pod)
-    found.complete()
+    cluster_reader.complete()
     assert "jobsets" in of_lists(called)
     assert "podgroups" not in of_lists(called)
 
 
 def test_a_kind_that_the_cluster_does_not_serve_leaves_its_groups_unknown() -> None:
     """Kubernetes 1.36 serves PodGroups under an older version, and a cluster without Volcano none of its."""
-    found, lab, _ = reader()
+    cluster_reader, lab, _ = reader()
     tried = list[str]()
 
     def refuse(call: str) -> None:
@@ -627,7 +627,7 @@ def test_a_kind_that_the_cluster_does_not_serve_leaves_its_groups_unknown() -> N
     pod["spec"]["schedulingGroup"] = {"podGroupName": "g"}
     lab.kubernetes.put(pod)
     lab.kubernetes.before_call = refuse
-    objects = found.complete()
+    objects = cluster_reader.complete()
     assert resources.POD_GROUPS not in objects.by_kind
     assert len(tried) == 2
 

@@ -54,15 +54,15 @@ OLD = {"note": "x", labels.NODEPOOL_HASH: "old", labels.NODECLASS_HASH: "old"}
 
 
 def test_a_pool_has_its_present_hash_beside_its_other_annotations() -> None:
-    found = with_current_pool_hash(a_pool(template_hash="new", own_annotations=OLD)).own_annotations
-    assert found == {**OLD, labels.NODEPOOL_HASH: "new", labels.NODEPOOL_HASH_VERSION: labels.HASH_VERSION}
+    annotations = with_current_pool_hash(a_pool(template_hash="new", own_annotations=OLD)).own_annotations
+    assert annotations == {**OLD, labels.NODEPOOL_HASH: "new", labels.NODEPOOL_HASH_VERSION: labels.HASH_VERSION}
     without = a_pool(own_annotations=OLD)
     assert with_current_pool_hash(without) is without
 
 
 def test_a_class_has_its_present_hash_beside_its_other_annotations() -> None:
-    found = with_current_class_hash(NodeClass(name="a", spec_hash="new", own_annotations=OLD)).own_annotations
-    assert found == {**OLD, labels.NODECLASS_HASH: "new", labels.NODECLASS_HASH_VERSION: labels.HASH_VERSION}
+    annotations = with_current_class_hash(NodeClass(name="a", spec_hash="new", own_annotations=OLD)).own_annotations
+    assert annotations == {**OLD, labels.NODECLASS_HASH: "new", labels.NODECLASS_HASH_VERSION: labels.HASH_VERSION}
     without = NodeClass(name="a", own_annotations=OLD)
     assert with_current_class_hash(without) is without
 
@@ -84,8 +84,8 @@ def cluster(*pods: Pod, has_node: bool = True) -> Snapshot:
 
 def places(pod: Pod, *records: ClaimRecord, has_node: bool = True, **sets: Any) -> tuple[str, str]:
     """Where the pod counts afterwards, and its nomination."""
-    (found,) = with_expected_pods(cluster(pod, has_node=has_node), records, **sets).pods
-    return found.node_name, found.nominated_node_name
+    (placed,) = with_expected_pods(cluster(pod, has_node=has_node), records, **sets).pods
+    return placed.node_name, placed.nominated_node_name
 
 
 def test_pods_wait_for_a_launched_node_until_it_takes_pods_leaves_or_is_late() -> None:
@@ -138,8 +138,8 @@ def test_nothing_is_expected_on_a_claim_that_a_command_removes() -> None:
 def test_the_claim_is_on_the_node_on_which_its_pods_count() -> None:
     """Otherwise, their room is taken from no node."""
     for has_node, name in ((True, "n"), (False, "c")):
-        found = with_expected_pods(cluster(a_pod(), has_node=has_node), [a_record(ClaimPhase.LAUNCHED)])
-        assert {claim.name: claim.node_name for claim in found.node_claims} == {
+        snapshot = with_expected_pods(cluster(a_pod(), has_node=has_node), [a_record(ClaimPhase.LAUNCHED)])
+        assert {claim.name: claim.node_name for claim in snapshot.node_claims} == {
             "other": EXPECTED_PODS_OTHER.node_name,
             "c": name,
         }
@@ -271,10 +271,10 @@ def test_what_ec2_refused_is_closed_for_all_and_a_zone_for_the_class_whose_subne
 ) -> None:
     assert open_market_closed(world.market.catalogue((CLASS, OTHER), NOW)) == set()
     world.rows.refused = {REFUSED: LATER, subnet_key("s-b"): LATER}
-    found = world.market.catalogue((OTHER, CLASS), NOW)
+    catalogue = world.market.catalogue((OTHER, CLASS), NOW)
     refused = {(ZONES[0], labels.SPOT)}
-    assert open_market_closed(found) == refused | {(ZONES[1], labels.SPOT), (ZONES[1], labels.ON_DEMAND)}
-    assert open_market_closed(found, "other") == refused
+    assert open_market_closed(catalogue) == refused | {(ZONES[1], labels.SPOT), (ZONES[1], labels.ON_DEMAND)}
+    assert open_market_closed(catalogue, "other") == refused
 
 
 def test_places_in_a_reservation_are_taken_by_claims(world: World) -> None:
@@ -289,13 +289,13 @@ def test_places_in_a_reservation_are_taken_by_claims(world: World) -> None:
         if offering.reservation_id
     )  # fmt: skip
     claim = a_record(ClaimPhase.REQUESTED, offerings=(reserved,))
-    left = [
+    free_places = [
         offering.reservation_capacity
         for claims in ((), (claim,))
         for offering in world.market.catalogue([with_places], NOW, claims).types_for("default")[0].offerings
         if offering.reservation_id
     ]
-    assert left == [1, 0]
+    assert free_places == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -324,9 +324,9 @@ def test_nothing_is_launched_where_traffic_is_shifted_away_from(world: World, zo
         world.rows.brakes.hold(Brake(BrakeKind.ZONAL_SHIFT, "away", zone=zone), NOW)
     node = Node(name="n", labels={labels.ZONE_ID: "use1-az2", labels.ZONE: ZONES[1]})
     snapshot = a_snapshot(types=(TYPE,), nodes=(node,))
-    found = world.market.without_shifted_zones(snapshot)
-    assert open_market_closed(found.catalogue) == ({(name, labels.SPOT), (name, labels.ON_DEMAND)} if zone else set())
-    assert msgspec.structs.replace(found, catalogue=snapshot.catalogue) == snapshot
+    shifted = world.market.without_shifted_zones(snapshot)
+    assert open_market_closed(shifted.catalogue) == ({(name, labels.SPOT), (name, labels.ON_DEMAND)} if zone else set())
+    assert msgspec.structs.replace(shifted, catalogue=snapshot.catalogue) == snapshot
 
 
 def test_quotas_are_those_that_others_leave_and_none_where_they_cannot_be_read(
@@ -352,8 +352,8 @@ def test_free_addresses_are_known_where_any_class_has_few_and_none_in_a_subnet_t
     world.rows.refused = {subnet_key("s-b"): LATER, REFUSED: LATER}
     assert world.market.with_addresses(snapshot, (CLASS, OTHER), ()) is snapshot
     for classes in ((few,), (CLASS, few, OTHER)):
-        found = world.market.with_addresses(snapshot, iter(classes), ())
-        assert found == msgspec.structs.replace(snapshot, subnet_addresses={"s-b": 0})
+        with_addresses = world.market.with_addresses(snapshot, iter(classes), ())
+        assert with_addresses == msgspec.structs.replace(snapshot, subnet_addresses={"s-b": 0})
 
 
 def test_without_refusals_everything_but_shifted_zones_is_open(world: World) -> None:
@@ -368,9 +368,9 @@ def test_without_refusals_everything_but_shifted_zones_is_open(world: World) -> 
         node_pools={},
         node_classes={"other": OTHER, "default": CLASS},
     )
-    found = world.market.without_refusals(view)
-    assert open_market_closed(found.catalogue) == {(ZONES[2], labels.SPOT), (ZONES[2], labels.ON_DEMAND)}
-    assert msgspec.structs.replace(found, catalogue=refusing) == view.snapshot
+    unrefused = world.market.without_refusals(view)
+    assert open_market_closed(unrefused.catalogue) == {(ZONES[2], labels.SPOT), (ZONES[2], labels.ON_DEMAND)}
+    assert msgspec.structs.replace(unrefused, catalogue=refusing) == view.snapshot
 
 
 # The observation joined with the table.
@@ -392,14 +392,14 @@ def named(name: str, phase: ClaimPhase = ClaimPhase.INITIALIZED, **changes: obje
 
 def test_claims_are_those_with_an_instance_and_those_that_are_requested_for_pods() -> None:
     """A node that is only asked for has no room for anybody else's pods."""
-    running, asked = named("runs"), named("asked", ClaimPhase.REQUESTED, pods=("default/p",))
+    running, requested = named("runs"), named("asked", ClaimPhase.REQUESTED, pods=("default/p",))
     spare = named("spare", ClaimPhase.REQUESTED, buffer=("shop/spare-0",))
     gone = named("gone", ClaimPhase.REQUESTED, pods=("default/q",), deletion=Deletion(reason="Empty", asked_at=NOW))
-    found = joined(a_snapshot(), running, asked, spare, gone)
+    snapshot = joined(a_snapshot(), running, requested, spare, gone)
     never = a_pool().disruption.consolidate_after
-    assert found.node_claims == (
+    assert snapshot.node_claims == (
         node_claim(running, never, NOW),
-        msgspec.structs.replace(requested_claim(asked, NOW), node_name="asked"),
+        msgspec.structs.replace(requested_claim(requested, NOW), node_name="asked"),
     )
 
 
@@ -410,8 +410,8 @@ def test_each_claim_is_consolidatable_by_the_terms_of_its_own_pool() -> None:
         a_pool("never", disruption=Disruption(consolidate_after=None)),
     )
     records = [named(pool, pool=pool, initialized_at=NOW - HOUR) for pool in ("quick", "slow", "never", "unknown")]
-    found = joined(a_snapshot(node_pools=pools), *records)
-    assert [claim.name for claim in found.node_claims if claim.is_true("Consolidatable")] == ["quick"]
+    snapshot = joined(a_snapshot(node_pools=pools), *records)
+    assert [claim.name for claim in snapshot.node_claims if claim.is_true("Consolidatable")] == ["quick"]
 
 
 def removing(*claims: str, phase: CommandPhase) -> CommandRecord:
@@ -440,8 +440,8 @@ def test_pods_of_nodes_that_leave_by_a_command_or_by_themselves_count_on_their_r
         new,
     ]
     commands = (removing("a", phase=CommandPhase.STARTING), removing("b", phase=CommandPhase.VERIFYING))
-    found = joined(a_snapshot(pods=pods), *records, commands=commands)
-    assert {pod.name: pod.node_name for pod in found.pods} == {
+    snapshot = joined(a_snapshot(pods=pods), *records, commands=commands)
+    assert {pod.name: pod.node_name for pod in snapshot.pods} == {
         "of-a": "new", "of-b": "b", "of-c": "new", "of-d": "d",
     }  # fmt: skip
 
@@ -449,21 +449,21 @@ def test_pods_of_nodes_that_leave_by_a_command_or_by_themselves_count_on_their_r
 def test_buffers_are_not_planned_again_for_pods_of_theirs_that_are_requested() -> None:
     spec = a_pod().spec
     buffers = tuple(CapacityBuffer(namespace=space, name="x", pods=3, spec=spec) for space in ("shop", "bank"))
-    asked = named("asked", ClaimPhase.REQUESTED, buffer=("shop/x-1", "shop/x-0", "shopping/y-0"))
+    requested = named("asked", ClaimPhase.REQUESTED, buffer=("shop/x-1", "shop/x-0", "shopping/y-0"))
     launched = named("launched", ClaimPhase.LAUNCHED, buffer=("shop/x-2",))
     leaves = Deletion(reason="Empty", asked_at=NOW)
     gone = named("gone", ClaimPhase.REQUESTED, buffer=("bank/x-0",), deletion=leaves)
-    found = joined(a_snapshot(buffers=buffers), asked, launched, gone)
-    assert [buffer.requested for buffer in found.buffers] == [("x-0", "x-1"), ()]
+    snapshot = joined(a_snapshot(buffers=buffers), requested, launched, gone)
+    assert [buffer.requested for buffer in snapshot.buffers] == [("x-0", "x-1"), ()]
 
 
 def test_what_the_table_remembers_is_in_the_snapshot() -> None:
     moved = {"w": MovedWorkload(name="w", moving_since=NOW, moved_at=NOW)}
     evicted = {"c": EvictedNode(node_pool="default", pods=3, at=NOW)}
-    found = with_own_state(
+    snapshot = with_own_state(
         a_snapshot(), (), (), nominated_until={"n": NOW}, moved_workloads=moved, evicted_nodes=evicted
     )
-    assert (found.nominated_until, found.moved_workloads, found.evicted_nodes) == ({"n": NOW}, moved, evicted)
+    assert (snapshot.nominated_until, snapshot.moved_workloads, snapshot.evicted_nodes) == ({"n": NOW}, moved, evicted)
 
 
 def test_pods_that_must_move_are_listed_for_each_claim_whose_drain_may_wait() -> None:
@@ -513,8 +513,8 @@ def test_a_pool_without_its_class_and_one_that_has_a_problem_stay_as_they_are() 
 
 def test_each_pool_of_a_snapshot_is_measured_although_one_cannot_be() -> None:
     pools = tuple(a_pool(name) for name in ("fails", "long", "short"))
-    found = without_oversized_pools(a_snapshot(node_pools=pools), CLASSES, problem_of)
-    assert found == a_snapshot(node_pools=(pools[0], a_pool("long", problem="too long for default"), pools[2]))
+    measured = without_oversized_pools(a_snapshot(node_pools=pools), CLASSES, problem_of)
+    assert measured == a_snapshot(node_pools=(pools[0], a_pool("long", problem="too long for default"), pools[2]))
 
 
 # What EC2 refused or denied is not launched, and still prices what runs: those offerings alone, for those classes alone.
@@ -544,9 +544,9 @@ def of(**values: str) -> frozenset[OfferingKey]:
 
 @pytest.mark.parametrize("refused", [frozenset(), of(zone=A, instance_type="small"), EVERY, EVERY - of(zone=B)])
 def test_refused_offerings_are_closed_for_all_classes(refused: frozenset[OfferingKey]) -> None:
-    found = without_unavailable(BOTH, refused | {OfferingKey("unknown", A, labels.SPOT)})
-    assert (closed(found), closed(found, "other")) == (refused, refused)
-    assert has_unavailable(found) is bool(refused)
+    catalogue = without_unavailable(BOTH, refused | {OfferingKey("unknown", A, labels.SPOT)})
+    assert (closed(catalogue), closed(catalogue, "other")) == (refused, refused)
+    assert has_unavailable(catalogue) is bool(refused)
     assert without_unavailable(BOTH, frozenset()) is BOTH
 
 
@@ -555,27 +555,27 @@ def test_a_denial_closes_its_scope_for_its_own_class(catalogue: Catalogue) -> No
     """Two denials of one class add up; a class that has no types of its own gets those of all, less what is denied to it."""
     scopes = (DenialScope(zones=(A,), instance_types=("small",)), DenialScope(capacity_types=(labels.SPOT,)))
     denials = [LaunchDenial(node_class="other", code="x", scope=scope) for scope in scopes]
-    found = without_denied(catalogue, denials)
-    assert closed(found, "other") == of(zone=A, instance_type="small") | of(capacity_type=labels.SPOT)
-    assert closed(found) == frozenset()
-    assert has_unavailable(found)
+    denied = without_denied(catalogue, denials)
+    assert closed(denied, "other") == of(zone=A, instance_type="small") | of(capacity_type=labels.SPOT)
+    assert closed(denied) == frozenset()
+    assert has_unavailable(denied)
     assert not has_unavailable(without_denied(catalogue, ()))
 
 
 def test_a_zone_is_closed_for_a_class_all_of_whose_subnets_there_are_full() -> None:
     subnets = {"default": [("s-1", A), ("s-2", A), ("s-3", B)], "other": [("s-1", A), ("s-9", B)], "none": []}
-    found = without_full_subnets(BOTH, subnets, {subnet_key("s-1"), subnet_key("s-3")})
-    assert closed(found) == of(zone=B)
-    assert closed(found, "other") == of(zone=A)
-    assert sorted(found.by_node_class) == ["default", "other"]
-    assert closed(found, "none") == frozenset()
+    catalogue = without_full_subnets(BOTH, subnets, {subnet_key("s-1"), subnet_key("s-3")})
+    assert closed(catalogue) == of(zone=B)
+    assert closed(catalogue, "other") == of(zone=A)
+    assert sorted(catalogue.by_node_class) == ["default", "other"]
+    assert closed(catalogue, "none") == frozenset()
 
 
 @pytest.mark.parametrize("zones", [set(), {A}, {A, B}, {"elsewhere"}])
 def test_zones_from_which_traffic_is_shifted_are_closed(zones: set[str]) -> None:
-    found = without_zones(BOTH, zones)
+    catalogue = without_zones(BOTH, zones)
     wanted = frozenset(key for key in EVERY if key.zone in zones)
-    assert (closed(found), closed(found, "other")) == (wanted, wanted)
+    assert (closed(catalogue), closed(catalogue, "other")) == (wanted, wanted)
 
 
 def test_a_type_that_only_a_class_of_its_own_has_is_closed_there() -> None:

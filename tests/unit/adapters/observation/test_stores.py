@@ -112,7 +112,7 @@ def test_what_holds_since_these_moments_counts() -> None:
     fewer = dict(list(claim.conditions.items())[1:])
     lost = {**claim.conditions, CONSOLIDATABLE: Condition("False")}
     other_prices = a_snapshot(types=(a_type(price=0.2),)).catalogue
-    found = {
+    digests = {
         snapshot_digest(changed)
         for changed in (
             snapshot,
@@ -123,7 +123,7 @@ def test_what_holds_since_these_moments_counts() -> None:
             fleet(catalogue=other_prices),
         )
     }
-    assert len(found) == 6
+    assert len(digests) == 6
 
 
 def test_what_begins_or_ends_with_time_counts() -> None:

@@ -16,6 +16,7 @@ from cli.validation.pools import (
     label_findings,
     nearest_label,
     provided_labels,
+    short_lives,
     unmatched_values,
 )
 from core import labels
@@ -284,6 +285,18 @@ def test_a_limit_on_what_no_type_has_stops_nothing(name: str, is_idle: bool, mea
     for other in ({"kind": "NodeClaim"}, {"apiVersion": "karpenter.sh/v1beta1"}, {"apiVersion": "example.com/v1"}):
         assert list(idle_limits(Document("", 0, {**pool, **other}), CATALOGUE)) == []
     assert list(idle_limits(Document("", 0, {**pool, "apiVersion": "example.com/v1"}), CATALOGUE)) == []
+
+
+@pytest.mark.parametrize(
+    ("lasting", "is_short"), [("1s", True), ("9m59s", True), ("10m", False), ("Never", False), ("1hr", False)]
+)
+def test_an_expiry_before_a_node_has_worked_is_warned_of(lasting: str, is_short: bool) -> None:
+    pool = changed(NODE_POOL, "spec.template.spec.expireAfter", lasting)
+    by_hand = {**NODE_POOL, "kind": "NodeClaim", "spec": {"expireAfter": lasting}}
+    for obj, field in ((pool, "spec.template.spec.expireAfter"), (by_hand, "spec.expireAfter")):
+        told = [(one.severity.value, one.code.value, one.field) for one in short_lives(Document("", 0, obj))]
+        assert told == ([("warning", "NoEffect", field)] if is_short else [])
+        assert list(short_lives(Document("", 0, {**obj, "apiVersion": "karpenter.sh/v1beta1"}))) == []
 
 
 def test_a_family_without_a_listed_price_is_estimated_and_said_so() -> None:

@@ -16,7 +16,15 @@ from core import labels
 from core.disruption.target.landing import Landing, _Selection, landed
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command, Move, PlannedClaim
-from core.model.pod import NodeSelectorTerm, Owner, Pod, PodAffinityTerm, PreferredTerm, WeightedPodAffinityTerm
+from core.model.pod import (
+    NodeSelectorTerm,
+    Owner,
+    Pod,
+    PodAffinityTerm,
+    PreferredTerm,
+    TopologySpread,
+    WeightedPodAffinityTerm,
+)
 from core.model.snapshot import LEAST_ALLOCATED, MOST_ALLOCATED, Node, Options, Snapshot
 from core.model.values.requirements import Requirement
 from core.model.values.taints import OUTDATED, Toleration
@@ -111,8 +119,8 @@ def test_preferences_between_pods_count_both_ways(field: str, node: str) -> None
     assert places(cluster(database, asking), asking) == [node]
     of_it = WeightedPodAffinityTerm(10, PodAffinityTerm(labels.HOSTNAME, a_selector(app="web")))
     choosy = pod_on(there, "db", cpu="10m", labels={"app": "db"}, owners=ALONE, **{field: (of_it,)})
-    asked = pod_on("gone", "p", labels={"app": "web"}, owners=ALONE)
-    assert places(cluster(choosy, asked), asked) == [node]
+    joining = pod_on("gone", "p", labels={"app": "web"}, owners=ALONE)
+    assert places(cluster(choosy, joining), joining) == [node]
 
 
 def test_the_pods_of_a_workload_are_not_compared_with_those_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,21 +215,26 @@ def test_a_new_node_grows_until_it_also_has_room_for_a_pod_without_a_place() -> 
     assert landed([expensive], cluster(*small, large), (), PRICES).commands == ()
 
 
+OF_POOL, OF_TYPE = Requirement.one_of(labels.NODEPOOL, "default"), Requirement.one_of(labels.INSTANCE_TYPE, "t-4")
+OVER_TYPES = TopologySpread(labels.INSTANCE_TYPE, 9, selector=a_selector(app="none"))
+
+
 @pytest.mark.parametrize(
-    ("selector", "types", "moves"),
+    ("rules", "types", "moves"),
     [
-        ((labels.NODEPOOL, "default"), ("t-4",), {"new": 2}),
-        ((labels.INSTANCE_TYPE, "t-4"), ("t-4",), {"new": 2}),
-        ((labels.INSTANCE_TYPE, "t-4"), ("t-4", "t-16"), {"half": 1, "new": 1}),
+        ({"node_selector": (OF_POOL,)}, ("t-4",), {"new": 2}),
+        ({"node_selector": (OF_TYPE,)}, ("t-4",), {"new": 2}),
+        ({"node_selector": (OF_TYPE,)}, ("t-4", "t-16"), {"half": 1, "new": 1}),
+        ({"spreads": (OVER_TYPES,)}, ("t-4",), {"new": 2}),
+        ({"spreads": (OVER_TYPES,)}, ("t-4", "t-16"), {"half": 1, "new": 1}),
     ],
 )
-def test_a_pod_with_a_selector_comes_to_a_new_node_that_surely_has_the_label(
-    selector: tuple[str, str], types: tuple[str, ...], moves: dict[str, int]
+def test_a_pod_with_rules_comes_to_a_new_node_of_which_they_know_the_labels(
+    rules: dict[str, Any], types: tuple[str, ...], moves: dict[str, int]
 ) -> None:
     """kube-scheduler prefers the emptier new node also for a pod that was meant to go elsewhere."""
     small, large = (
-        pod_on("gone", name, cpu=cpu, owners=ALONE, node_selector=(Requirement.one_of(*selector),))
-        for name, cpu in (("small", "500m"), ("large", "600m"))
+        pod_on("gone", name, cpu=cpu, owners=ALONE, **rules) for name, cpu in (("small", "500m"), ("large", "600m"))
     )
     where = {"zones": ZONES, "capacity_types": (labels.ON_DEMAND,), "instance_types": types}
     planned = {"pods": (large.key,), "resources": large.spec.requests}

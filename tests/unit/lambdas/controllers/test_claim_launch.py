@@ -258,6 +258,52 @@ class TestALimitOfItsNodePool:
         assert forgotten(execute(lab)) == []
 
 
+class TestAGroupOfSeveralLaunches:
+    """Pods of two sizes that start together: each size has a launch of its own, and messages about one claim or both."""
+
+    @pytest.fixture
+    def lab(self) -> Lab:
+        marks = {labels.GROUP: "train", labels.GROUP_MINIMUM: "2", labels.GROUP_TOPOLOGY: labels.ZONE}
+        lab = Lab()
+        for name, cpu in (("small", "1"), ("big", "3500m")):
+            lab.kubernetes.put(a_pending_pod(name, cpu=cpu, metadata={"annotations": marks}))
+        lab.provision()
+        lab.cloud.terminate([claim.instance_id for claim in lab.claims])
+        for claim in lab.claims:
+            assert claim.machine is not None
+            waits = {"machine": None, "phase": ClaimPhase.REQUESTED, "attempts": 0, "awaits_pods": True}
+            offerings = (claim.machine.offering,)
+            lab.rows.claims[claim.name] = msgspec.structs.replace(
+                claim, **waits, token=f"new-{claim.name}", offerings=offerings
+            )
+        assert [claim.shares for claim in lab.claims] == [1, 1]
+        lab.cloud.orders.clear()
+        lab.work.take()
+        lab.wake_ups.take()
+        return lab
+
+    @pytest.mark.parametrize("is_apart", [False, True])
+    def test_is_given_up_as_a_whole_at_a_limit_that_leaves_a_part_of_it(self, lab: Lab, is_apart: bool) -> None:
+        """The first claim that was given up made room for the next, which was launched alone."""
+        lab.kubernetes.put(a_node_pool(limits={"nodes": "1"}))
+        names = [claim.name for claim in lab.claims]
+        for some in [[name] for name in names] if is_apart else [names]:
+            lab.execute(*work_on_claims(some, lab.clock.now()))
+        assert (lab.cloud.orders, lab.claims) == ([], ())
+
+    def test_is_given_up_as_a_whole_once_one_of_its_pods_has_a_place(self, lab: Lab) -> None:
+        """Whichever launch is looked at first."""
+        (other,) = (claim for claim in lab.claims if claim.plan.pods != ("default/big",))
+        lab.kubernetes.amend(resources.PODS, "big", {"spec": {"nodeName": "elsewhere"}}, "default")
+        lab.execute(work_on_claim(other.name, lab.clock.now()))
+        assert (lab.cloud.orders, lab.claims) == ([], ())
+
+    def test_is_launched_if_nothing_is_against_it(self, lab: Lab) -> None:
+        lab.execute(*work_on_claims([claim.name for claim in lab.claims], lab.clock.now()))
+        assert all(claim.machine is not None for claim in lab.claims)
+        assert len(lab.claims) == 2
+
+
 def test_a_claim_whose_class_is_gone_is_forgotten() -> None:
     lab = requested()
     lab.kubernetes.drop(resources.EC2_NODE_CLASSES, "default")

@@ -162,9 +162,9 @@ def test_dollars_are_shown_as_people_write_them() -> None:
 
 
 def test_amounts_are_read_and_written_in_whole_units() -> None:
-    found = quantity.parse_resources({"cpu": "1500m", "memory": "1Gi", "pods": 10})
-    assert found == {"cpu": 1500, "memory": 2**30, "pods": 10}
-    assert quantity.render_resources(found) == {"cpu": "1500m", "memory": "1Gi", "pods": "10"}
+    amounts = quantity.parse_resources({"cpu": "1500m", "memory": "1Gi", "pods": 10})
+    assert amounts == {"cpu": 1500, "memory": 2**30, "pods": 10}
+    assert quantity.render_resources(amounts) == {"cpu": "1500m", "memory": "1Gi", "pods": "10"}
 
 
 @pytest.mark.parametrize(("amount", "problem"), [("-1", "negative"), (True, "no.* quantity"), ("lots", "quantity")])

@@ -110,9 +110,9 @@ def test_a_node_that_stays_after_all_counts_no_longer() -> None:
     assert story.verdict().count("budgetViolations") == 0
 
 
-def place(story: Story, *names: str, asked: timedelta = timedelta(seconds=1)) -> Story:
-    """One transaction in which the claims of these nodes take their places, by a function that asked for it `asked` ago."""
-    writer = Writer(since=story.now - timedelta(minutes=1), asked=story.now - asked)
+def place(story: Story, *names: str, age: timedelta = timedelta(seconds=1)) -> Story:
+    """One transaction in which the claims of these nodes take their places, by a function that asked for it `age` ago."""
+    writer = Writer(since=story.now - timedelta(minutes=1), asked=story.now - age)
     for name in names:
         row = {"plan": {"node_pool": "default"}, "machine": {"instance_id": f"i-{name}"}, "is_disrupting": True}
         story.judges.ledger.places.claim_written(story.now, writer, f"claim-{name}", row)
@@ -136,7 +136,7 @@ def test_budgets_may_be_those_of_any_moment_of_the_call_that_takes_the_place() -
     """
     for seconds, broken in ((20, 0), (6, 1)):
         story = Story().apply("NodePool", "default", pool(budgets=[CLOSED])).node("a").wait(seconds=10)
-        place(story, "a", asked=timedelta(seconds=seconds)).taint("a", "Expired")
+        place(story, "a", age=timedelta(seconds=seconds)).taint("a", "Expired")
         assert story.verdict().count("budgetViolations") == broken
 
 
@@ -224,8 +224,10 @@ def test_a_rollout_has_the_replicas_of_its_deployment() -> None:
     story.apply("Deployment", "web", {"replicas": 3}, "shop")
     for name, replicas in (("web", 3), ("web-2", 2)):
         metadata = {"name": name, "namespace": "shop", "ownerReferences": [owner]}
-        found = {"kind": "ReplicaSet", "metadata": metadata, "spec": {"replicas": replicas}}
-        story.record("objectApplied", kind="ReplicaSet", name=name, namespace="shop", by="controller", object=found)
+        replica_set = {"kind": "ReplicaSet", "metadata": metadata, "spec": {"replicas": replicas}}
+        story.record(
+            "objectApplied", kind="ReplicaSet", name=name, namespace="shop", by="controller", object=replica_set
+        )
     story.pod("new", "n", owner="ReplicaSet/web-2").record("podUnready", pod="shop/new", node="n")
     assert story.evict("p0", "n").verdict().count("podDisruptionBudgetViolations") == 0
     assert story.evict("p1", "n").verdict().count("podDisruptionBudgetViolations") == 1

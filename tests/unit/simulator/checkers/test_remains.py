@@ -126,10 +126,10 @@ def remains(*claims: dict[str, Any], **fields: Any) -> Remains:
     return Remains(claims=claims or (claim(),), **{**usual, **fields})
 
 
-def laws(ledger: Ledger, found: Remains, *, disrupts: bool = True) -> set[str]:
+def laws(ledger: Ledger, remaining: Remains, *, disrupts: bool = True) -> set[str]:
     """The laws that are broken."""
     broken: set[str] = set()
-    RemainsJudge(ledger, found, lambda law, _: broken.add(law), disrupts=disrupts).finish(NOW)
+    RemainsJudge(ledger, remaining, lambda law, _: broken.add(law), disrupts=disrupts).finish(NOW)
     return broken
 
 
@@ -168,8 +168,8 @@ def test_caps_bound_a_static_node_pool(used: int, is_broken: bool) -> None:
         ledger.see(NOW, Event("", "objectApplied", {"kind": kind, "name": name, "namespace": "", "object": written}))
     usage = {"default": {"r:cpu": 4000}, f"{GROUP_COUNTER}costs/all": {"r:cpu": used}}
     full = claim() | {"limit_groups": ["costs/all"]}
-    found = msgspec.structs.replace(remains(full), usage=usage, smallest={"cpu": 2000})
-    assert ("staticReplicas" in laws(ledger, found)) is is_broken
+    remaining = msgspec.structs.replace(remains(full), usage=usage, smallest={"cpu": 2000})
+    assert ("staticReplicas" in laws(ledger, remaining)) is is_broken
 
 
 def test_a_cap_that_counts_all_nodes_by_now_holds_all_of_a_claim_once() -> None:
@@ -177,15 +177,15 @@ def test_a_cap_that_counts_all_nodes_by_now_holds_all_of_a_claim_once() -> None:
     held = claim() | {"plan": plan, "limit_groups": ["costs/all"]}
     for cpu, is_broken in ((2000, True), (4000, False), (6000, True)):
         usage = {"default": {"r:cpu": 4000}, f"{GROUP_COUNTER}costs/all": {"r:cpu": cpu}}
-        found = msgspec.structs.replace(remains(held), usage=usage)
-        assert ("usageCounters" in laws(world(), found)) is is_broken, cpu
+        remaining = msgspec.structs.replace(remains(held), usage=usage)
+        assert ("usageCounters" in laws(world(), remaining)) is is_broken, cpu
 
 
 GOING = {"reason": "Drifted", "asked_at": LONG_AGO.isoformat()}
 
 
 @pytest.mark.parametrize(
-    ("found", "law"),
+    ("remaining", "law"),
     [
         (remains(claim(phase="launched")), "stuckClaims"),
         (remains(claim(deletion=GOING)), "stuckClaims"),
@@ -198,9 +198,9 @@ GOING = {"reason": "Drifted", "asked_at": LONG_AGO.isoformat()}
         (remains(claim(machine={"instance_id": "i-other"})), "instancesWithoutClaim"),
     ],
 )
-def test_what_is_left_half_done_is_found(found: Remains, law: str) -> None:
+def test_what_is_left_half_done_is_found(remaining: Remains, law: str) -> None:
     """If this failed, a leak of this kind would pass in every world."""
-    assert laws(world(), found) == {law}
+    assert laws(world(), remaining) == {law}
 
 
 @pytest.mark.parametrize(("node", "broken"), [("n", set()), ("empty", {"halfBoughtGroups"})])
@@ -236,9 +236,9 @@ def test_a_drain_may_wait_for_a_protected_pod() -> None:
     """If this failed, users' own protections would be taken for a fault of ours."""
     ledger = world()
     ledger.pods["shop/p"].annotations["karpenter.sh/do-not-disrupt"] = "true"
-    found = remains(claim(deletion=GOING))
-    assert laws(ledger, found) == set()
-    assert not RemainsJudge(ledger, found, lambda *_: None).is_at_rest(NOW)
+    remaining = remains(claim(deletion=GOING))
+    assert laws(ledger, remaining) == set()
+    assert not RemainsJudge(ledger, remaining, lambda *_: None).is_at_rest(NOW)
 
 
 def test_a_pod_that_waits_must_have_been_told_why() -> None:
@@ -303,10 +303,12 @@ def test_more_instances_are_looked_after_by_more_calls(call: str, bound: Callabl
             assert found == broken
 
 
-@pytest.mark.parametrize(("call", "each"), [("kube:create pods/eviction", EVICTIONS_EACH), ("kube:delete pods", 0)])
-def test_more_pods_on_leaving_nodes_are_asked_to_leave_more_often(call: str, each: int) -> None:
+@pytest.mark.parametrize(
+    ("call", "calls_each"), [("kube:create pods/eviction", EVICTIONS_EACH), ("kube:delete pods", 0)]
+)
+def test_more_pods_on_leaving_nodes_are_asked_to_leave_more_often(call: str, calls_each: int) -> None:
     """If this failed, eight pods that one budget protects would be called a loop, as they were in seed 235."""
-    for count, broken in ((WRITES_MAX + each * 8, []), (WRITES_MAX + each * 8 + 1, ["callRates"])):
+    for count, broken in ((WRITES_MAX + calls_each * 8, []), (WRITES_MAX + calls_each * 8 + 1, ["callRates"])):
         found: list[str] = []
         judge = CallJudge(lambda law, _, found=found: found.append(law), leaving_pods=lambda: 8)
         for number in range(count):
@@ -364,16 +366,16 @@ def test_what_was_written_before_the_world_came_to_rest_is_no_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "law"),
+    ("remaining", "law"),
     [
         (remains(claim(phase="launched", phase_since=NOW.isoformat())), "stuckClaims"),
         (remains(commands=({"id": "x", "created_at": NOW.isoformat()},)), "stuckCommands"),
     ],
 )
-def test_a_world_has_not_settled_while_anything_is_under_way(found: Remains, law: str) -> None:
+def test_a_world_has_not_settled_while_anything_is_under_way(remaining: Remains, law: str) -> None:
     """If this failed, a world would be judged before its work is done, and what goes wrong later would not be seen."""
-    assert laws(world(), found) == set()
+    assert laws(world(), remaining) == set()
     unsettled: list[str] = []
     later = NOW + timedelta(seconds=1)
-    RemainsJudge(world(), found, lambda law, _: unsettled.append(law), patience=timedelta(0)).finish(later)
+    RemainsJudge(world(), remaining, lambda law, _: unsettled.append(law), patience=timedelta(0)).finish(later)
     assert unsettled == [law]

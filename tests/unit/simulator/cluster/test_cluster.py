@@ -89,10 +89,10 @@ def refused_field(obj: dict[str, Any], old: dict[str, Any] | None = None) -> str
 
 def test_defaults_are_filled_in_and_unknown_fields_dropped() -> None:
     """As kubectl shows the object afterwards."""
-    found = stored(resources.NODE_POOLS, a_pool(colour="red"))
-    assert "colour" not in found["spec"]
-    assert found["spec"]["disruption"]["consolidationPolicy"] == "WhenEmptyOrUnderutilized"
-    assert found["metadata"] == a_pool()["metadata"]
+    pool = stored(resources.NODE_POOLS, a_pool(colour="red"))
+    assert "colour" not in pool["spec"]
+    assert pool["spec"]["disruption"]["consolidationPolicy"] == "WhenEmptyOrUnderutilized"
+    assert pool["metadata"] == a_pool()["metadata"]
 
 
 def test_what_the_schema_or_a_rule_does_not_admit_is_refused() -> None:
@@ -160,9 +160,9 @@ def test_every_bound_pod_was_created_before_and_every_evicted_one_is_deleted_aft
     for event in world.record:
         if event.event.startswith("pod"):
             story.setdefault(event.fields["pod"], []).append(event.event)
-    whole = ["podCreated", "podBound", "podReady", "podEvicted", "podDeleted"]
+    full_story = ["podCreated", "podBound", "podReady", "podEvicted", "podDeleted"]
     assert sorted(map(len, story.values())) == [3, 3, 3, 5, 5, 5]
-    assert all(events == whole[: len(events)] for events in story.values())
+    assert all(events == full_story[: len(events)] for events in story.values())
 
 
 def test_the_record_tells_who_did_it() -> None:
@@ -220,11 +220,11 @@ def test_events_are_told() -> None:
     event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "web.1", "namespace": "default"}, **told}
     world.cluster.api.create(resources.EVENTS, event, "default")
     world.cluster.api.patch(resources.EVENTS, "web.1", {"count": 2}, namespace="default")
-    found = world.events("objectApplied")
-    assert [(e["kind"], e["name"], e["namespace"], e["by"]) for e in found] == [
+    events = world.events("objectApplied")
+    assert [(e["kind"], e["name"], e["namespace"], e["by"]) for e in events] == [
         ("Event", "web.1", "default", "program")
     ] * 2
-    assert [e["object"]["count"] for e in found] == [1, 2]
+    assert [e["object"]["count"] for e in events] == [1, 2]
 
 
 def test_kinds_of_one_name_are_stored_apart() -> None:
@@ -251,7 +251,7 @@ def test_kinds_of_one_name_are_stored_apart() -> None:
         (resources.EC2_NODE_CLASSES, a_node_class("a"), {"instanceProfile": "nodes"}),
         (resources.NODE_CLAIMS, a_node_claim("a"), {"nodeName": "n1"}),
     ],
-    ids=lambda found: found.kind if isinstance(found, Resource) else "",
+    ids=lambda events: events.kind if isinstance(events, Resource) else "",
 )
 def test_the_status_that_functions_write_is_told_once(resource: Resource, obj: JsonObject, status: JsonObject) -> None:
     """If this failed, a NodePool's or NodeClaim's conditions would be missing in the record, or repeated in it."""
@@ -259,8 +259,8 @@ def test_the_status_that_functions_write_is_told_once(resource: Resource, obj: J
     world.cluster.apply([obj])
     for _ in range(2):
         world.cluster.api.patch(resource, "a", {"status": status}, subresource="status")
-    found = world.events("objectApplied")
-    assert [(e["kind"], e["by"], e["object"].get("status")) for e in found] == [
+    events = world.events("objectApplied")
+    assert [(e["kind"], e["by"], e["object"].get("status")) for e in events] == [
         (resource.kind, "user", None),
         (resource.kind, "program", status),
     ]

@@ -60,8 +60,8 @@ class World:
 
     def budget(self, name: str = "budget") -> JsonObject:
         """The status of a PodDisruptionBudget."""
-        found = [b for b in self.cluster.objects("PodDisruptionBudget") if b["metadata"]["name"] == name]
-        return found[0]["status"]
+        budgets = [b for b in self.cluster.objects("PodDisruptionBudget") if b["metadata"]["name"] == name]
+        return budgets[0]["status"]
 
     def patch_node(self, name: str, spec: JsonObject) -> None:
         """Change a node's spec as a function does."""

@@ -29,9 +29,9 @@ def test_our_catalogue_says_what_is_recorded(ours: dict[str, InstanceType]) -> N
     for name in sorted(ours.keys() & recording().keys()):
         capacity, allocatable = node_size(recording()[name], KubeletConfig())
         for resource in sorted((ours[name].capacity.keys() | capacity.keys()) - NOT_RECORDED):
-            said = (ours[name].capacity.get(resource), ours[name].allocatable().get(resource))
-            if said != (capacity.get(resource), allocatable.get(resource)):
-                unlike[name, resource] = (said, (capacity.get(resource), allocatable.get(resource)))
+            our_amounts = (ours[name].capacity.get(resource), ours[name].allocatable().get(resource))
+            if our_amounts != (capacity.get(resource), allocatable.get(resource)):
+                unlike[name, resource] = (our_amounts, (capacity.get(resource), allocatable.get(resource)))
     assert unlike == {}
 
 
@@ -45,8 +45,8 @@ def test_a_mistake_in_our_catalogue_is_none_of_the_nodes(region: Region) -> None
     """If this failed, an error of our catalogue would be an error of the simulated world too, and no judge could see it."""
     types = [instance_type for instance_type in region.types if instance_type.name in recording()]
     doubled = tuple(replace(t, capacity={name: 2 * n for name, n in t.capacity.items()}, overhead={}) for t in types)
-    found = replace(region, types=doubled).node_facts()
-    assert {name: (facts.capacity["memory"], facts.kube_reserved) for name, facts in found.items()} == {
+    node_facts = replace(region, types=doubled).node_facts()
+    assert {name: (facts.capacity["memory"], facts.kube_reserved) for name, facts in node_facts.items()} == {
         t.name: (t.capacity["memory"], recording()[t.name].kube_reserved) for t in types
     }
 

@@ -42,28 +42,28 @@ def notes() -> tuple[RecordItems[Note], Rows]:
 
 def test_a_row_is_decoded_once_until_it_changes(notes: tuple[RecordItems[Note], Rows]) -> None:
     """Otherwise, each read of a claim costs as much as the first one, or returns an old version."""
-    found, rows = notes
-    rows.items["a"] = found.item("a", Note("x" * 2000, 1))
-    first = found.get("a")
+    record_items, rows = notes
+    rows.items["a"] = record_items.item("a", Note("x" * 2000, 1))
+    first = record_items.get("a")
     assert first == Note("x" * 2000, 1)
-    assert found.get("a") is first
-    rows.items["a"] = found.item("a", Note("y", 2))
-    assert found.get("a") == Note("y", 2)
+    assert record_items.get("a") is first
+    rows.items["a"] = record_items.item("a", Note("y", 2))
+    assert record_items.get("a") == Note("y", 2)
     del rows.items["a"]
-    assert found.get("a") is None
-    rows.items["a"] = found.item("a", Note("y", 3))
-    assert found.get("a") == Note("y", 3)
+    assert record_items.get("a") is None
+    rows.items["a"] = record_items.item("a", Note("y", 3))
+    assert record_items.get("a") == Note("y", 3)
 
 
 def test_a_sandbox_does_not_keep_every_row_it_ever_read(
     notes: tuple[RecordItems[Note], Rows], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table, "READ_AT_MOST", 3)
-    found, rows = notes
+    record_items, rows = notes
     for name in "abcdefgh":
-        rows.items[name] = found.item(name, Note(name))
-        assert found.get(name) == Note(name)
-        assert len(found._read) <= 3
+        rows.items[name] = record_items.item(name, Note(name))
+        assert record_items.get(name) == Note(name)
+        assert len(record_items._read) <= 3
 
 
 PUT = ("Put", {"Item": {"pk": {"S": "a"}}})

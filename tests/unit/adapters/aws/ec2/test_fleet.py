@@ -137,6 +137,6 @@ def test_both_checks_are_read_in_pages_and_only_failed_details_with_a_time_count
     with Stubber(client) as stub:
         for expected, answer in pages:
             stub.add_response("describe_instance_status", answer, expected)
-        found = InstanceStatuses(AwsService(client)).impaired()
+        impairments = InstanceStatuses(AwsService(client)).impaired()
         stub.assert_no_pending_responses()
-    assert found == (Impairment("i-1", "system", SINCE), Impairment("i-2", "instance", SINCE))
+    assert impairments == (Impairment("i-1", "system", SINCE), Impairment("i-2", "instance", SINCE))

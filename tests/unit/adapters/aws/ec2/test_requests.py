@@ -40,9 +40,9 @@ class Ec2:
         self.answers = answers
 
     def service(self) -> AwsService:
-        found = AwsService(SimpleNamespace(meta=SimpleNamespace(service_model=service_model("ec2"))))
-        found.call = self.call  # type: ignore[method-assign]
-        return found
+        service = AwsService(SimpleNamespace(meta=SimpleNamespace(service_model=service_model("ec2"))))
+        service.call = self.call  # type: ignore[method-assign]
+        return service
 
     def call(self, operation: str, **request: Any) -> Any:
         shape = service_model("ec2").operation_model(operation).input_shape
@@ -63,9 +63,9 @@ def test_a_dry_run_carries_the_tags_of_every_kind_that_the_launch_creates(capaci
     kinds = [specification["ResourceType"] for specification in request["TagSpecifications"]]
     spot = ["spot-instances-request"] if capacity_type == labels.SPOT else []
     assert kinds == ["instance", "volume", "network-interface", *spot]
-    for given in request["TagSpecifications"]:
-        tags = {tag["Key"]: tag["Value"] for tag in given["Tags"]}
-        assert {labels.CLUSTER_TAG, labels.NODEPOOL} <= tags.keys(), given["ResourceType"]
+    for tag_specification in request["TagSpecifications"]:
+        tags = {tag["Key"]: tag["Value"] for tag in tag_specification["Tags"]}
+        assert {labels.CLUSTER_TAG, labels.NODEPOOL} <= tags.keys(), tag_specification["ResourceType"]
 
 
 def test_a_dry_run_carries_what_policies_put_conditions_on() -> None:
@@ -86,19 +86,19 @@ def test_more_reservations_than_a_filter_takes_are_asked_for_in_parts() -> None:
     ec2 = Ec2(DescribeInstances={"Reservations": []})
     ids = [f"cr-{number:04}" for number in range(401)]
     assert Instances(ec2.service(), cluster="c").in_reservations(ids) == dict.fromkeys(ids, 0)
-    asked = [
+    parts = [
         f["Values"] for _, request in ec2.sent for f in request["Filters"] if f["Name"] == "capacity-reservation-id"
     ]
-    assert [len(values) for values in asked] == [200, 200, 1]
-    assert [identity for values in asked for identity in values] == ids
+    assert [len(values) for values in parts] == [200, 200, 1]
+    assert [identity for values in parts for identity in values] == ids
 
 
 def test_a_placement_group_is_found_by_its_id() -> None:
     """EC2 has no filter for it, and finds a group that another account shares by `GroupIds` alone."""
     group = {"GroupId": "pg-1", "GroupName": "g", "Strategy": "cluster", "State": "available"}
     ec2 = Ec2(DescribePlacementGroups={"PlacementGroups": [group]})
-    found = PlacementGroups(ec2.service()).resolve(PlacementGroupSelector(id="pg-1"))
-    assert found == {"id": "pg-1", "name": "g", "strategy": "cluster", "partitions": 0}
+    status = PlacementGroups(ec2.service()).resolve(PlacementGroupSelector(id="pg-1"))
+    assert status == {"id": "pg-1", "name": "g", "strategy": "cluster", "partitions": 0}
     assert ec2.sent == [("DescribePlacementGroups", {"GroupIds": ["pg-1"]})]
 
 
@@ -241,8 +241,8 @@ def described_in(zone: str) -> dict[str, Any]:
 def test_an_answer_without_zones_is_completed_from_ec2s_list() -> None:
     """A node is found by its instance's zone: a claim without one waited for its node until it was given up."""
     ec2 = Ec2(CreateFleet=[ANSWER_WITHOUT_ZONE], DescribeInstances=described_in("us-east-1b"))
-    (found,) = launched(ec2).instances
-    assert (found.zone, found.subnet_id) == ("us-east-1b", "subnet-listed")
+    (instance,) = launched(ec2).instances
+    assert (instance.zone, instance.subnet_id) == ("us-east-1b", "subnet-listed")
 
 
 def test_an_instance_whose_zone_nobody_knows_yet_is_asked_for_again() -> None:

@@ -659,7 +659,7 @@ def test_a_number_of_nodes_that_goes_up_and_down_is_followed_down_once() -> None
     assert len(going(lab)) == 2, "what stands still is followed"
 
 
-def test_provision_is_asked_to_look_after_warm_room_while_there_is_some(deleted_pools_lab: Lab) -> None:
+def test_provision_is_asked_to_look_after_warm_room_while_some_is_missing(deleted_pools_lab: Lab) -> None:
     """Without a pending pod, a scheduled run of it is over after a read."""
     lab = deleted_pools_lab
     lab.wake_ups.take()
@@ -677,3 +677,9 @@ def test_provision_is_asked_to_look_after_warm_room_while_there_is_some(deleted_
     after = len(lab.claims)
     lab.provision(message)
     assert len(lab.claims) == after, "room that is requested already is not requested again"
+    sweep(lab, HOURS)
+    assert lab.wake_ups.take()[-1] == {"wakeUp": WARM}, "nodes that start have no room yet"
+    lab.settle()
+    lab.wake_ups.take()
+    sweep(lab, HOURS)
+    assert lab.wake_ups.take() == [], "the room is there"

@@ -27,7 +27,7 @@ CLUSTER = Cluster(name="c", endpoint="https://c", certificate_authority="Q0E=", 
 TAINTS = (Taint("dedicated", "NoSchedule", "gpu"), Taint("karpenter.sh/unregistered", "NoExecute"))
 
 
-def rendered(family: AmiFamily, own: str = "") -> str:
+def rendered(family: AmiFamily, user_data: str = "") -> str:
     """User data as the launch renders it, base64."""
     bootstrap = Bootstrap(
         cluster=CLUSTER,
@@ -35,7 +35,7 @@ def rendered(family: AmiFamily, own: str = "") -> str:
         taints=TAINTS,
         kubelet={"systemReserved": {"cpu": "50m"}, "evictionHard": {"memory.available": "5%"}},
         max_pods=42,
-        user_data=own,
+        user_data=user_data,
     )
     return base64.b64encode(family.user_data(bootstrap).encode()).decode()
 
@@ -84,14 +84,14 @@ def test_a_kubelet_refuses_labels_that_are_not_its_to_set(key: str, starts: bool
 
 def test_a_node_keeps_back_what_its_kubelet_is_told_to() -> None:
     """If this failed, pods would be bound where a real node has no room."""
-    found = a_type(cpu="4", memory="16Gi", pods="58")
+    instance_type = a_type(cpu="4", memory="16Gi", pods="58")
     config = KubeletConfig(
         max_pods=20,
         kube_reserved={"cpu": "100m"},
         system_reserved={"cpu": "100m", "memory": "1Gi"},
         eviction_hard={"memory.available": "10%"},
     )
-    capacity, allocatable = node_size(stated_facts(found), config)
+    capacity, allocatable = node_size(stated_facts(instance_type), config)
     assert (capacity["pods"], allocatable["pods"]) == (20, 20)
     assert allocatable["cpu"] == 3800
     assert allocatable["memory"] == 16 * 2**30 - 2**30 - -(-16 * 2**30 // 10)
@@ -99,10 +99,10 @@ def test_a_node_keeps_back_what_its_kubelet_is_told_to() -> None:
 
 def test_without_settings_a_node_is_as_the_catalogue_says() -> None:
     """If this failed, every plan would be wrong by the difference."""
-    found = a_type(cpu="4", memory="16Gi")
-    capacity, allocatable = node_size(stated_facts(found), KubeletConfig())
-    assert capacity == found.capacity
-    assert allocatable == found.allocatable()
+    instance_type = a_type(cpu="4", memory="16Gi")
+    capacity, allocatable = node_size(stated_facts(instance_type), KubeletConfig())
+    assert capacity == instance_type.capacity
+    assert allocatable == instance_type.allocatable()
 
 
 class Bench:
@@ -158,11 +158,11 @@ def test_a_node_joins_as_ec2_and_its_kubelet_bring_it() -> None:
     bench.clock.run_until(START + timedelta(minutes=5))
     [(moment, node, claim)] = bench.joined
     assert (moment, claim) == (START + timedelta(seconds=45), "default-1")
-    found = node["metadata"]["labels"]
-    assert node["metadata"]["name"] == found[labels.HOSTNAME] == "ip-10-0-0-1.ec2.internal"
+    node_labels = node["metadata"]["labels"]
+    assert node["metadata"]["name"] == node_labels[labels.HOSTNAME] == "ip-10-0-0-1.ec2.internal"
     assert node["spec"]["providerID"] == "aws:///us-east-1a/i-1"
-    assert found[labels.ZONE] == found[labels.EBS_ZONE] == "us-east-1a"
-    assert (found[labels.INSTANCE_TYPE], found[labels.ARCH]) == ("m5.large", "amd64")
+    assert node_labels[labels.ZONE] == node_labels[labels.EBS_ZONE] == "us-east-1a"
+    assert (node_labels[labels.INSTANCE_TYPE], node_labels[labels.ARCH]) == ("m5.large", "amd64")
     assert quantity.parse_resources(node["status"]["capacity"])["pods"] == 42
 
 

@@ -148,11 +148,11 @@ def test_each_terminated_instance_takes_a_token() -> None:
 def test_other_programs_of_the_account_leave_few_requests() -> None:
     """If this failed, functions would never be throttled in a small world."""
     tight = Bench(Silences(request_tokens=Tokens(burst=3, per_second=0.01)))
-    asked = partial(tight.ec2.describe_instance_status)
+    request = partial(tight.ec2.describe_instance_status)
     for _ in range(3):
-        asked()
+        request()
     with pytest.raises(ClientError, match="RequestLimitExceeded"):
-        asked()
+        request()
 
 
 def test_lists_lack_new_instances_and_their_tags() -> None:
@@ -165,9 +165,9 @@ def test_lists_lack_new_instances_and_their_tags() -> None:
     assert len(listed(late, Filters=[{"Name": "tag:claim", "Values": ["t"]}])) == 40
 
 
-def listed(bench: Bench, **asked: Any) -> list[str]:
+def listed(bench: Bench, **parameters: Any) -> list[str]:
     """The instances of an answer."""
-    reservations = bench.ec2.describe_instances(**asked)["Reservations"]
+    reservations = bench.ec2.describe_instances(**parameters)["Reservations"]
     return [i["InstanceId"] for reservation in reservations for i in reservation["Instances"]]
 
 
@@ -245,8 +245,8 @@ def test_a_subnet_without_addresses_takes_nothing(bench: Bench) -> None:
 def test_instances_carry_what_template_and_fleet_say(bench: Bench) -> None:
     """If this failed, nobody could tell whose an instance is."""
     bench.fleet(("m5.large", "zone-b"))
-    found = bench.ec2.describe_instances(Filters=[{"Name": "tag:claim", "Values": ["t*"]}])["Reservations"]
-    instance = found[0]["Instances"][0]
+    reservations = bench.ec2.describe_instances(Filters=[{"Name": "tag:claim", "Values": ["t*"]}])["Reservations"]
+    instance = reservations[0]["Instances"][0]
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
     assert (tags["from"], tags["claim"]) == ("template", "t")
     assert instance["Placement"]["AvailabilityZone"] == "zone-b"
@@ -305,10 +305,10 @@ def test_new_images_are_what_an_alias_resolves_to(bench: Bench) -> None:
 def test_instances_have_fifty_tags_at_most(tags: int, code: str) -> None:
     """If this failed, no simulated world would show that a class has more tags than EC2 takes with ours."""
     listed = [{"Key": f"tag-{number}", "Value": "x"} for number in range(tags)]
-    given = [{"ResourceType": "instance", "Tags": listed}]
+    specifications = [{"ResourceType": "instance", "Tags": listed}]
     if not code:
-        assert Bench().fleet(("m5.large", "zone-a"), TagSpecifications=given)["Instances"]
+        assert Bench().fleet(("m5.large", "zone-a"), TagSpecifications=specifications)["Instances"]
         return
     with pytest.raises(ClientError) as refused:
-        Bench().fleet(("m5.large", "zone-a"), TagSpecifications=given)
+        Bench().fleet(("m5.large", "zone-a"), TagSpecifications=specifications)
     assert refused.value.response["Error"]["Code"] == code
