@@ -282,7 +282,7 @@ def test_an_object_that_cannot_be_read_is_named_and_keeps_no_other_from_being_re
             {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name, "labels": {"team": label}}}
         )
     objects = cluster_reader.complete()
-    why = "metadata.labels.team: must be text, not a number"
+    why = "metadata.labels.team: must be text, not a number: put it in quotes"
     assert objects.rejected == (
         ObjectProblem(resource=kind, position=-1, subject="Namespace odd", field="", problem=why),
     )
