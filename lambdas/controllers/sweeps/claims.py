@@ -24,6 +24,7 @@ from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import resources
 from core.model.node_pool import GRACE_PERIOD, CalendarRule, NodePool
 from core.model.plan import NodeClaim
+from core.model.snapshot import Snapshot
 from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
 from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 from lambdas.controllers.events import about_node_pool, warning, write
@@ -134,6 +135,8 @@ class Hours(Sweep):
         self._terminator = terminator
         self._changes = changes
         self._wake_ups = wake_ups
+        self._enough_for = ""
+        """The room and the nodes of the last round with pods in which no room was missing."""
         self._within_budgets = {
             grace: BudgetedTermination(
                 terminator=terminator,
@@ -149,7 +152,7 @@ class Hours(Sweep):
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims that must go, then those that may."""
         view = round_.view
-        if lacks_warm_room(view.snapshot):
+        if self._may_lack_room(view.snapshot):
             self._wake_ups.send([wake_up(WARM)])
         closed = (pool for pool in view.snapshot.node_pools if pool.is_closed and not pool.is_observed)
         pools = {pool.name: pool for pool in closed}
@@ -167,6 +170,17 @@ class Hours(Sweep):
                 message=lambda name: f"NodePool {due[name].name} {why_closed(due[name])}",
                 until=lambda name: f"; the node stays {stays_until(due[name])}",
             )
+
+    def _may_lack_room(self, snapshot: Snapshot) -> bool:
+        """Whether warm room may be missing; a round without pods relies on one with pods while room and nodes are the same."""
+        asked = [(b.name, b.pods, b.taken, sorted(b.spec.requests.items())) for b in snapshot.buffers if b.calendar]
+        leaving = {claim.name for claim in snapshot.node_claims if claim.deleted_at is not None}
+        seen = repr((asked, sorted(node.name for node in snapshot.nodes), sorted(leaving)))
+        if not asked or (not snapshot.pods and seen == self._enough_for):
+            return False
+        is_missing = not snapshot.pods or lacks_warm_room(snapshot)
+        self._enough_for = "" if is_missing else seen
+        return is_missing
 
     def _waiting(self, going: Collection[str], round_: ReconcileRound) -> frozenset[str]:
         """Return the NodePools whose closing rules have not stood still for long enough."""
