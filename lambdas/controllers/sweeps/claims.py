@@ -173,10 +173,10 @@ class Hours(Sweep):
 
     def _may_lack_room(self, snapshot: Snapshot) -> bool:
         """Whether warm room may be missing; a round without pods relies on one with pods while room and nodes are the same."""
-        asked = [(b.name, b.pods, b.taken, sorted(b.spec.requests.items())) for b in snapshot.buffers if b.calendar]
+        warm_room = [(b.name, b.pods, b.taken, sorted(b.spec.requests.items())) for b in snapshot.buffers if b.calendar]
         leaving = {claim.name for claim in snapshot.node_claims if claim.deleted_at is not None}
-        seen = repr((asked, sorted(node.name for node in snapshot.nodes), sorted(leaving)))
-        if not asked or (not snapshot.pods and seen == self._enough_for):
+        seen = repr((warm_room, sorted(node.name for node in snapshot.nodes), sorted(leaving)))
+        if not warm_room or (not snapshot.pods and seen == self._enough_for):
             return False
         is_missing = not snapshot.pods or lacks_warm_room(snapshot)
         self._enough_for = "" if is_missing else seen
