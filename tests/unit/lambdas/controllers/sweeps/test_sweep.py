@@ -210,10 +210,10 @@ def test_rows_are_missing_only_where_an_observation_found_none() -> None:
 # Budgets hold at the moment at which a node begins to leave, and not only when the cluster was observed.
 
 
-CLOSES = timedelta(minutes=10)
+CLOSES = timedelta(minutes=20)
 """When the window opens in which no node may go."""
 
-BUDGETS = [{"nodes": "100%"}, {"nodes": "0", "schedule": "10 0 * * *", "duration": "1h"}]
+BUDGETS = [{"nodes": "100%"}, {"nodes": "0", "schedule": "20 0 * * *", "duration": "1h"}]
 
 
 def just_before_the_window(**template: Any) -> Lab:
@@ -240,7 +240,7 @@ def swept_late(lab: Lab, sweep: str, *, by: float, reads_take: float = 0) -> Non
 @pytest.mark.parametrize(("by", "goes"), [(5, True), (20, False)])
 def test_a_window_that_opens_within_a_round_keeps_what_has_expired(by: float, *, goes: bool) -> None:
     """A round lasts minutes: nodes began to leave in a time for which the NodePool forbids it."""
-    lab = just_before_the_window(expireAfter="5m")
+    lab = just_before_the_window(expireAfter="15m")
     swept_late(lab, "expiry", by=by)
     assert (lab.claim.deletion is not None) == goes
 
@@ -256,7 +256,7 @@ def test_a_window_that_opens_within_a_round_keeps_impaired_instances(by: float, 
 @pytest.mark.parametrize("sweep", ["expiry", "impairedInstances"])
 def test_a_window_that_opens_while_the_claim_is_read_keeps_its_node(sweep: str) -> None:
     """A read that DynamoDB throttles takes seconds, and budgets were read before it."""
-    lab = just_before_the_window(expireAfter="5m")
+    lab = just_before_the_window(expireAfter="15m")
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", NOW - timedelta(hours=1))]
     swept_late(lab, sweep, by=5, reads_take=10)
     assert lab.claim.deletion is None
