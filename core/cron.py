@@ -145,10 +145,14 @@ def _range(text: str, field: _Field) -> tuple[range, bool]:
     return range(low, high + 1, step), False
 
 
+_DIGITS_READ: Final = 4
+"""A number of so many digits is beyond every field. Python itself reads no more than 4,300."""
+
+
 def _number(text: str, field: _Field, names: tuple[str, ...]) -> int:
     if text.lower() in names:
         return names.index(text.lower()) + field.low
     digits = text.removeprefix("+")
     if not (digits.isascii() and digits.isdigit()):
         raise InvalidInputError(f"{text!r} in the {field.name} is not a number")
-    return int(digits)
+    return int(digits.lstrip("0")[:_DIGITS_READ] or 0)

@@ -22,6 +22,7 @@ from typing import Final
 
 from core.model.pod import Pod
 from core.model.snapshot import ALWAYS_ALLOW, PodDisruptionBudget, Snapshot, WorkloadSelector
+from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.pods import is_evictable, is_reschedulable
 from core.reasons.code import Refusal
@@ -51,10 +52,10 @@ def may_go_unready(policy: str, current_healthy: int, desired_healthy: int) -> b
 
 def scaled(text: str, total: int) -> int:
     """Return a number, or a percentage of `total` rounded up. Any other value counts as `total`: no pod may be evicted."""
-    number = text.removesuffix("%")
-    if not number.isdecimal():
+    number = quantity.whole_number(text.removesuffix("%"))
+    if number is None:
         return total
-    return -(-total * int(number) // 100) if text.endswith("%") else int(number)
+    return -(-total * number // 100) if text.endswith("%") else number
 
 
 def disruptions_allowed(budget: PodDisruptionBudget, members: Iterable[Pod], expected: int | None = None) -> int:

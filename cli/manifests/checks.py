@@ -71,7 +71,7 @@ def qualified_name(value: Any, at: Location) -> Iterator[Refusal]:
 def plain_text(value: Any, at: Location) -> Iterator[Refusal]:
     """Check that a value is text: YAML makes numbers and truths of words without quotes."""
     if isinstance(value, bool | int | float):
-        yield at, f"{str(value).lower()} is not text: put it in quotes"
+        yield at, f"must be text, not {str(value).lower()}: put it in quotes"
 
 
 def one_of(*allowed: str) -> Check:
@@ -102,7 +102,17 @@ positive: Final = between(1)
 positive_seconds: Final = between(1, INT64_MAX)
 
 
+def percentage(value: object) -> int | None:
+    """Return the number of a percentage; None for what is none."""
+    return quantity.whole_number(value[:-1]) if isinstance(value, str) and value.endswith("%") else None
+
+
 # Ways to check the parts of a value.
+
+
+def entries(value: object) -> dict[str, Any]:
+    """Return a map with its keys as text: objects that no reader of files made may have others."""
+    return {str(key): part for key, part in mapping(value).items()}
 
 
 def all_of(*checks: Check) -> Check:
@@ -144,7 +154,7 @@ def once_for_equal(check: Check) -> Check:
     def checked(value: Any, at: Location) -> Iterator[Refusal]:
         try:
             written = msgspec.json.encode(value)
-        except (msgspec.MsgspecError, OverflowError, RecursionError):
+        except (msgspec.MsgspecError, OverflowError, RecursionError, TypeError):
             yield from check(value, at)
             return
         if written not in answers:
@@ -178,7 +188,7 @@ def map_of(key: Check, content: Check) -> Check:
     """Return a check of the keys and the values of a map."""
 
     def check(value: Any, at: Location) -> Iterator[Refusal]:
-        for name, part in mapping(value).items():
+        for name, part in entries(value).items():
             yield from key(name, (*at, name))
             if part is not None:
                 yield from content(part, (*at, name))
@@ -208,6 +218,14 @@ def caseless_name(value: Any, at: Location) -> Iterator[Refusal]:
         yield from qualified_name(value, at)
 
 
+_PREFIX_MAX: Final = 58
+
+
+def generated_name(prefix: str, number: int) -> str:
+    """Return a name as the API server makes one of `generateName`, five characters longer (SimpleNameGenerator)."""
+    return f"{prefix[:_PREFIX_MAX]}{number:05}"
+
+
 label_map: Final = map_of(qualified_name, all_of(plain_text, label_value))
 _annotations: Final = map_of(caseless_name, plain_text)
 
@@ -216,7 +234,12 @@ def metadata_with(name: Check, *, is_needed: bool = True) -> Check:
     """Return a check of an object's metadata, whose name passes this check."""
 
     def named(value: Any, at: Location) -> Iterator[Refusal]:
-        if is_needed and not value.get("name") and not value.get("generateName"):
+        prefix = value.get("generateName")
+        if isinstance(prefix, str) and prefix:
+            made_up = () if value.get("name") else name(generated_name(prefix, 0), at)
+            for _, message in (*name(re.sub("(?<=.)-$", "a", prefix), at), *made_up):
+                yield (*at, "generateName"), message
+        elif is_needed and not value.get("name"):
             yield (*at, "name"), Excused("is missing")
 
     parts = {"name": name, "namespace": dns_label, "labels": label_map, "annotations": _annotations}
@@ -274,6 +297,11 @@ def is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
+def is_firm(name: str) -> bool:
+    """Whether the request for a resource must be its limit (IsOvercommitAllowed)."""
+    return not is_native(name) or name.startswith(HUGE)
+
+
 def _resource_name(name: str) -> str:
     if "/" not in name:
         is_standard = name in _OF_CONTAINERS or name.startswith(HUGE)
@@ -285,7 +313,7 @@ def _resource_name(name: str) -> str:
 
 def amounts(value: Any, at: Location) -> Iterator[Refusal]:
     """Check the names and the amounts of a list of resources."""
-    for name, amount in mapping(value).items():
+    for name, amount in entries(value).items():
         if message := _resource_name(name):
             yield (*at, name), message
         elif str(amount).startswith("-") and amount_of(str(amount)[1:], name):
@@ -294,9 +322,18 @@ def amounts(value: Any, at: Location) -> Iterator[Refusal]:
             yield (*at, name), f"{amount} is not a whole number"
 
 
+def readable(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check that amounts are amounts, where nothing else reads them before they are needed."""
+    for name, amount in entries(value).items():
+        try:
+            quantity.parse("0" if amount is None else str(amount))
+        except InvalidInputError as error:
+            yield (*at, name), error.problem
+
+
 def is_whole(amount: str) -> bool:
     """Whether an amount is whole; of what is no amount, the reader of manifests speaks."""
-    number = re.fullmatch(r"([0-9]*\.?[0-9]+)m?", amount)
+    number = re.fullmatch(r"([0-9]*\.?[0-9]+)m?", amount) if len(amount) <= quantity.LENGTH_MAX else None
     return number is None or (Fraction(number[1]) / (1000 if amount.endswith("m") else 1)).denominator == 1
 
 
@@ -307,7 +344,7 @@ def refusals(obj: Mapping[str, Any], check: Check) -> Iterator[tuple[str, str]]:
     """Yield the path of each field for which an API server would refuse an object, and why; the first of each field."""
     before: set[str] = set()
     for location, message in check(obj, ()) if not _is_stored(obj) else ():
-        field = path_of(location)
+        field = path_of(part if type(part) is int else str(part) for part in location)
         if field not in before:
             before.add(field)
             yield field, message

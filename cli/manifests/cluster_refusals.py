@@ -19,19 +19,22 @@ from cli.manifests.checks import (
     caseless_name,
     dns_label,
     dns_name,
+    entries,
     exclusive,
-    is_native,
+    is_firm,
     is_whole,
     label_map,
     label_selector,
     list_of,
     map_of,
     metadata_with,
+    not_negative,
     object_with,
     one_of,
     plain_text,
     positive,
     qualified_name,
+    readable,
     requirement,
 )
 from cli.manifests.refusals import access_modes, claim_spec, driver_name, node_term, storage_amount, toleration_list
@@ -112,7 +115,7 @@ def _source(value: Any, at: Location) -> Iterator[Refusal]:
 
 def _capacity(value: Any, at: Location) -> Iterator[Refusal]:
     yield from storage_amount(value.get("storage"), (*at, "storage"))
-    for name in value:
+    for name in entries(value):
         if name != "storage":
             yield (*at, name), "is no size of a volume: storage is"
 
@@ -144,9 +147,11 @@ _volume: Final = _kind(
 
 
 def _distinct(value: Any, at: Location) -> Iterator[Refusal]:
-    for index, item in enumerate(sequence(value)):
-        if item in value[:index]:
+    before: set[str] = set()
+    for index, item in enumerate(map(str, sequence(value))):
+        if item in before:
             yield (*at, index), f"{item!r} is there already"
+        before.add(item)
 
 
 _topology: Final = object_with(
@@ -185,10 +190,12 @@ _TOLERATION_KEYS: Final = ("key", "operator", "value", "effect")
 
 
 def _distinct_tolerations(value: Any, at: Location) -> Iterator[Refusal]:
-    keys = [tuple(mapping(toleration).get(key) or "" for key in _TOLERATION_KEYS) for toleration in sequence(value)]
-    for index, key in enumerate(keys):
-        if key in keys[:index]:
+    before: set[tuple[str, ...]] = set()
+    for index, toleration in enumerate(map(mapping, sequence(value))):
+        key = tuple(str(toleration.get(name) or "") for name in _TOLERATION_KEYS)
+        if key in before:
             yield (*at, index), "is there already"
+        before.add(key)
 
 
 _runtime_class: Final = _kind(
@@ -220,7 +227,9 @@ _THOUSAND: Final = 1000
 
 def _limits(limit: Any, at: Location) -> Iterator[Refusal]:
     """Check the limits of one type: their names, and that they do not contradict each other."""
-    kind, amounts_by_field = limit.get("type"), {field: mapping(limit.get(field)) for field in _LIMITS}
+    kind, amounts_by_field = limit.get("type"), {field: entries(limit.get(field)) for field in _LIMITS}
+    for field, written in amounts_by_field.items():
+        yield from readable(written, (*at, field))
     if kind == "Pod":
         for field in ("default", "defaultRequest"):
             if amounts_by_field[field]:
@@ -245,7 +254,7 @@ def _limits(limit: Any, at: Location) -> Iterator[Refusal]:
 def _firm_defaults(amounts_by_field: Mapping[str, Mapping[str, Any]], at: Location) -> Iterator[Refusal]:
     requests, limits = amounts_by_field["defaultRequest"], amounts_by_field["default"]
     for name in requests.keys() & limits.keys():
-        if not is_native(name) and amount_of(requests[name], name) < amount_of(limits[name], name):
+        if is_firm(name) and amount_of(requests[name], name) < amount_of(limits[name], name):
             yield (*at, "defaultRequest", name), f"is not the default of {limits[name]}: it cannot be overcommitted"
 
 
@@ -301,7 +310,8 @@ _MARKS: Final = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating",
 
 
 def _bounds(value: Any, at: Location) -> Iterator[Refusal]:
-    for name, amount in mapping(value).items():
+    yield from readable(value, at)
+    for name, amount in entries(value).items():
         is_known = name in _COUNTED | _COMPUTED | _STORED or name.startswith(_HUGE_PAGES)
         if "/" not in name and not is_known:
             yield (*at, name), "is no resource of a quota: others are written as count/deployments.apps"
@@ -315,7 +325,7 @@ def _bounds(value: Any, at: Location) -> Iterator[Refusal]:
 
 def _scoped(value: Any, at: Location) -> Iterator[Refusal]:
     """Check that a quota's scopes go together, and with what it bounds."""
-    hard = {name for name in mapping(value.get("hard")) if "/" not in name and not name.startswith(_HUGE_PAGES)}
+    hard = {name for name in entries(value.get("hard")) if "/" not in name and not name.startswith(_HUGE_PAGES)}
     selected = sequence(mapping(value.get("scopeSelector")).get("matchExpressions"))
     for place, scopes in (
         ((*at, "scopes"), [str(scope) for scope in sequence(value.get("scopes"))]),
@@ -324,7 +334,7 @@ def _scoped(value: Any, at: Location) -> Iterator[Refusal]:
             [str(mapping(term).get("scopeName")) for term in selected],
         ),
     ):
-        for scope in scopes:
+        for scope in dict.fromkeys(scopes):
             if beyond := sorted(hard - _OF_SCOPES.get(scope, frozenset(hard))):
                 yield place, f"{scope} does not go with {beyond[0]}"
         for pair in ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"}):
@@ -384,7 +394,10 @@ _metric: Final = object_with(
         "type": one_of(*_METRICS),
         "resource": object_with({"target": _target}, needs=["name", "target"]),
         "containerResource": object_with({"target": _target}, needs=["name", "container", "target"]),
-        **dict.fromkeys(("object", "pods", "external"), object_with({"target": _target}, needs=["metric", "target"])),
+        **dict.fromkeys(
+            ("object", "pods", "external"),
+            object_with({"target": _target, "metric": object_with({}, needs=["name"])}, needs=["metric", "target"]),
+        ),
     },
     _described,
     needs=["type"],
@@ -403,35 +416,35 @@ _rules: Final = object_with(
 )
 
 
-def _replicas(value: Any, at: Location) -> Iterator[Refusal]:
-    least, most = value.get("minReplicas", 1), value.get("maxReplicas")
+def _ordered(value: Any, at: Location) -> Iterator[Refusal]:
+    least, most = value.get("minReplicas"), value.get("maxReplicas")
     if isinstance(least, int) and isinstance(most, int) and 0 < most < least:
         yield (*at, "maxReplicas"), f"{most} is less than minReplicas of {least}"
-    if least == 0 and not any(
+
+
+def _from_zero(value: Any, at: Location) -> Iterator[Refusal]:
+    if value.get("minReplicas") == 0 and not any(
         mapping(metric).get("type") in ("Object", "External") for metric in sequence(value.get("metrics"))
     ):
         yield (*at, "minReplicas"), "0 needs a metric of type Object or External, which exists without pods"
 
 
-_autoscaler: Final = _kind(
-    {
-        "spec": object_with(
-            {
-                "minReplicas": between(0),
-                "maxReplicas": positive,
-                "scaleTargetRef": object_with({}, needs=["kind", "name"]),
-                "metrics": list_of(_metric),
-                "behavior": object_with({"scaleUp": _rules, "scaleDown": _rules}),
-            },
-            _replicas,
-            needs=["maxReplicas", "scaleTargetRef"],
-        )
-    },
-    needs=("spec",),
+def _scaler(fields: Mapping[str, Check], *spec_checks: Check) -> Check:
+    bounds = {"minReplicas": not_negative, "maxReplicas": positive}
+    parts = {**bounds, "scaleTargetRef": object_with({}, needs=["kind", "name"]), **fields}
+    spec = object_with(parts, _ordered, *spec_checks, needs=["maxReplicas", "scaleTargetRef"])
+    return _kind({"spec": spec}, needs=("spec",))
+
+
+_autoscaler: Final = _scaler(
+    {"metrics": list_of(_metric), "behavior": object_with({"scaleUp": _rules, "scaleDown": _rules})}, _from_zero
 )
+_first_autoscaler: Final = _scaler({"targetCPUUtilizationPercentage": positive})
+"""Of `autoscaling/v1`, whose other metrics stand in an annotation."""
 
 CHECKS: Final[Mapping[tuple[str, str], Check]] = {
     **workload_refusals.CHECKS,
+    ("autoscaling/v1", "HorizontalPodAutoscaler"): _first_autoscaler,
     ("autoscaling/v2", "HorizontalPodAutoscaler"): _autoscaler,
     ("node.k8s.io/v1", "RuntimeClass"): _runtime_class,
     ("policy/v1", "PodDisruptionBudget"): _budget,

@@ -192,7 +192,7 @@ def _entry(node: Any, part: str) -> tuple[Any, Any] | None:
     """Return the mark and the value of a mapping's key or of a sequence's item."""
     if isinstance(node, yaml.MappingNode):
         return next(((key.start_mark, value) for key, value in node.value if key.value == part), None)
-    if isinstance(node, yaml.SequenceNode) and part.isdecimal() and int(part) < len(node.value):
+    if isinstance(node, yaml.SequenceNode) and part.isdecimal() and len(part) < 10 and int(part) < len(node.value):
         item = node.value[int(part)]
         return item.start_mark, item
     return None
@@ -386,8 +386,9 @@ _ZERO_FIRST: Final = re.compile(r"0[0-9]+")
 """Digits that are no octal number, such as an account's 012345678901, stay text, as other tools that write YAML take them.
 Kubernetes reads a number, and refuses it where it wants text."""
 _BASES: Final = {"x": 16, "b": 2, "o": 8}
-_DIGITS_MAX: Final = 4000
-"""The most characters of a number: Python reads no integer of more than 4,300 digits, and Kubernetes none beyond 64 bits."""
+_DIGITS_MAX: Final = 3500
+"""The most characters of a number, in any base: Python reads and writes no integer of more than 4,300 decimal digits, and
+Kubernetes none beyond 64 bits."""
 
 
 @lru_cache(maxsize=_SCALARS_MAX)

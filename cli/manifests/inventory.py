@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
-from cli.manifests.checks import Excused, refusals
+from cli.manifests.checks import Excused, generated_name, refusals
 from cli.manifests.refusals import POD
 from cli.terminal.output import counted
 from core import labels
-from core.api.objects import identity_problems
+from core.api.objects import identity_problems, mapping
 from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import workloads
@@ -137,6 +137,7 @@ class Inventory:
         total: How many objects of all kinds were given.
         skipped: Kind that we do not read → how many of its objects were ignored.
         repeated: Objects that were given more than once; the last one counts.
+        unnamed: Objects with `generateName` and no name, each under the name that stands for the one to be generated.
         creations: What the API server would make of Pods and workloads from files.
         set_aside: Objects that the API server refuses, which are left out, and those whose reading raised; the latter are left
             out, or kept in the form that protects.
@@ -148,6 +149,7 @@ class Inventory:
         self.total = 0
         self.skipped: dict[str, int] = {}
         self.repeated: list[str] = []
+        self.unnamed: list[str] = []
         self.creations = Creations()
         self.set_aside: list[SetAside] = []
 
@@ -162,6 +164,9 @@ class Inventory:
             yield skipped_kinds(self.skipped)
         for subject in self.repeated:
             yield f"{subject} is given more than once: the last one counts"
+        if self.unnamed:
+            amount = counted(len(self.unnamed), "object")
+            yield f"{amount} with generateName, first {self.unnamed[0]}: kubectl create names them, kubectl apply refuses them"
         yield from self.creations.warnings()
 
 
@@ -224,6 +229,9 @@ def refusals_of(document: Document) -> Iterator[tuple[str, str]]:
     return refusals(document.object, CHECKS[identity]) if identity in CHECKS else iter(())
 
 
+_WITH_PODS: Final = (resources.PODS, *workloads.EXPANDED)
+
+
 def _refused(document: Document, resource: Resource, obj: Any) -> SetAside | None:
     """Return the object as set aside if the API server would not store it.
 
@@ -233,7 +241,8 @@ def _refused(document: Document, resource: Resource, obj: Any) -> SetAside | Non
     for field, problem in refusals_of(document):
         if isinstance(problem, Excused):
             continue
-        workloads.expand({resource: [obj]}, most_per_workload=1)
+        if resource in _WITH_PODS:
+            workloads.expand({resource: [obj]}, most_per_workload=1)
         name = f"{resource.kind}/{document.path_name(resource)}"
         return SetAside(name, RunReason.REFUSED_BY_API_SERVER, f"{field}: {problem}")
     return None
@@ -261,11 +270,16 @@ def field_in(document: Document, resource: Resource, field: str) -> str:
 
 def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple[Resource, str, str], Document]:
     distinct: dict[tuple[Resource, str, str], Document] = {}
-    for document in documents:
-        resource = _resource_of(document)
+    for written in documents:
+        resource = kind_read(written)
         if resource is None:
-            inventory.skipped[document.kind] = inventory.skipped.get(document.kind, 0) + 1
+            inventory.skipped[written.kind] = inventory.skipped.get(written.kind, 0) + 1
             continue
+        document = written if written.name else under_made_up_name(written, len(inventory.unnamed) + 1)
+        if not document.name:
+            raise document.error("metadata.name: is missing")
+        if document is not written:
+            inventory.unnamed.append(document.subject)
         key = (resource, document.namespace if resource.namespaced else "", document.name)
         if key in distinct:
             inventory.repeated.append(document.subject)
@@ -274,11 +288,18 @@ def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple
     return distinct
 
 
-def _resource_of(document: Document) -> Resource | None:
-    resource = kind_read(document)
-    if resource is not None and not document.name:
-        raise document.error("metadata.name: is missing")
-    return resource
+def under_made_up_name(document: Document, number: int = 1) -> Document:
+    """Return an object that has `generateName` and no name with a name made of it; any other object as it is.
+
+    Args:
+        document: The object.
+        number: What makes its name another than those of objects with the same `generateName`.
+    """
+    metadata = mapping(document.object.get("metadata"))
+    prefix = metadata.get("generateName")
+    if document.name or not isinstance(prefix, str) or not prefix:
+        return document
+    return _replaced(document, {**document.object, "metadata": {**metadata, "name": generated_name(prefix, number)}})
 
 
 def kind_read(document: Document) -> Resource | None:

@@ -1,8 +1,9 @@
 """What the API server refuses in Pods that people write: tables of fields with their checks, as of Kubernetes 1.37.
 
 Each table names the functions of Kubernetes that it follows, in `pkg/apis/*/validation/validation.go` unless a path is given.
-Objects that an API server has stored are exempt: it judges them by the rules of the day on which they were written. What a
-version may allow that another refuses counts as allowed, so no table refuses what some API server accepts.
+Objects that an API server has stored are exempt: it judges them by the rules of the day on which they were written. The tables
+hold for API servers of Kubernetes 1.31 to 1.37, each with the feature gates that it has by default: what one of these accepts
+counts as allowed.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from cli.manifests.checks import (
     between,
     dns_label,
     dns_name,
+    entries,
     exclusive,
-    is_native,
+    is_firm,
     label_map,
     label_selector,
     label_value,
@@ -61,14 +63,14 @@ from core.model.values import quantity
 
 def _requests(value: Any, at: Location) -> Iterator[Refusal]:
     """Check the requests of a container beside its limits."""
-    limits, requests = mapping(value.get("limits")), mapping(value.get("requests"))
+    limits, requests = entries(value.get("limits")), entries(value.get("requests"))
     for name, amount in requests.items():
-        place, is_firm = (*at, "requests", name), not is_native(name) or name.startswith(HUGE)
+        place = (*at, "requests", name)
         if amount_of(amount, name) > amount_of(limits.get(name, amount), name):
             yield place, f"{amount} is more than the limit of {limits[name]}"
-        elif is_firm and name not in limits:
+        elif is_firm(name) and name not in limits:
             yield place, Excused("needs a limit of the same amount: it cannot be overcommitted")
-        elif is_firm and amount_of(amount, name) != amount_of(limits[name], name):
+        elif is_firm(name) and amount_of(amount, name) != amount_of(limits[name], name):
             yield place, f"{amount} is not the limit of {limits[name]}: it cannot be overcommitted"
     names = {*limits, *requests}
     if any(name.startswith(HUGE) for name in names) and not names & {"cpu", "memory"}:
@@ -83,16 +85,16 @@ def _of_pod(spec: Any, at: Location) -> Iterator[Refusal]:
     pod_resources = mapping(spec.get("resources"))
     if not pod_resources:
         return
-    limits = mapping(pod_resources.get("limits"))
-    requests = {**limits, **mapping(pod_resources.get("requests"))}
-    for kind in ("requests", "limits"):
-        for name in mapping(pod_resources.get(kind)):
+    limits, written = entries(pod_resources.get("limits")), entries(pod_resources.get("requests"))
+    requests = {**limits, **written}
+    for kind, names in (("requests", written), ("limits", limits)):
+        for name in names:
             if not is_pod_level(name):
                 message = "a pod as a whole takes cpu, memory and huge pages alone; state it for a container"
                 yield (*at, "resources", kind, name), message
     needed = _needed_by_containers(spec)
     for name, value in requests.items():
-        place = (*at, "resources", "requests" if name in mapping(pod_resources.get("requests")) else "limits", name)
+        place = (*at, "resources", "requests" if name in written else "limits", name)
         if amount_of(value, name) > amount_of(limits.get(name, value), name):
             yield place, f"{value} is more than the limit of {limits[name]}"
         elif is_pod_level(name) and amount_of(value, name) < needed.get(name, 0):
@@ -100,7 +102,7 @@ def _of_pod(spec: Any, at: Location) -> Iterator[Refusal]:
             yield place, f"{value} is less than the {containers}"
     for field in ("initContainers", "containers"):
         for index, container in enumerate(sequence(spec.get(field))):
-            for name, value in mapping(mapping(mapping(container).get("resources")).get("limits")).items():
+            for name, value in entries(mapping(mapping(container).get("resources")).get("limits")).items():
                 if amount_of(value, name) > amount_of(limits.get(name, value), name):
                     yield (
                         (*at, field, index, "resources", "limits", name),
@@ -132,7 +134,10 @@ _weight: Final = between(1, 100)
 
 def _port_or_name(value: Any, at: Location) -> Iterator[Refusal]:
     yield from _port(value, at)
-    yield from _port_name(value, at)
+    if isinstance(value, str) and value.isdecimal():
+        yield at, f"{value!r} is text, and a port's name needs a letter: for the number, take the quotes away"
+    else:
+        yield from _port_name(value, at)
 
 
 _PROTOCOL: Final = one_of("TCP", "UDP", "SCTP")
@@ -240,6 +245,9 @@ _USERS: Final = {"runAsUser": _user, "runAsGroup": _user, "seccompProfile": _a_p
 def _escalation(value: Any, at: Location) -> Iterator[Refusal]:
     if value.get("allowPrivilegeEscalation") is False and value.get("privileged") is True:
         yield (*at, "allowPrivilegeEscalation"), "cannot be false while privileged is true"
+    added = sequence(mapping(value.get("capabilities")).get("add"))
+    if value.get("allowPrivilegeEscalation") is False and "CAP_SYS_ADMIN" in added:
+        yield (*at, "allowPrivilegeEscalation"), "cannot be false while capabilities.add has CAP_SYS_ADMIN"
 
 
 def _mounted(value: Any, at: Location) -> Iterator[Refusal]:
@@ -321,20 +329,33 @@ def _names(spec: Any, at: Location) -> Iterator[Refusal]:
                         yield (*at, field, index, kind, position, "name"), Excused(f"the pod has no volume {volume!r}")
 
 
-def _host_ports(spec: Any, at: Location) -> Iterator[Refusal]:
-    """Check that no host port is asked for twice (checkHostPortConflicts, validatePodHostNetworkDeps)."""
-    before: set[tuple[str, str, int]] = set()
-    for index, container in enumerate(sequence(spec.get("containers"))):
-        for position, port in enumerate(map(mapping, sequence(mapping(container).get("ports")))):
-            number = port.get("hostPort")
+def _host_ports(spec: Any, at: Location, *, is_template: bool = True) -> Iterator[Refusal]:
+    """Check that no host port is asked for twice (checkHostPortConflicts, validatePodHostNetworkDeps).
+
+    Pods with hostNetwork have their containers' ports on the host; templates keep what is written.
+    """
+    of_all: set[tuple[str, str, int]] = set()
+    has_network = spec.get("hostNetwork") is True
+    for field, index, container in _containers(spec):
+        before = of_all if field == "containers" else set()  # init containers run one after the other
+        for position, port in enumerate(map(mapping, sequence(container.get("ports")))):
+            inside = port.get("containerPort")
+            number = port.get("hostPort") or (inside if has_network and not is_template else None)
             if not isinstance(number, int) or not number:
                 continue
-            place = (*at, "containers", index, "ports", position, "hostPort")
+            place = (*at, field, index, "ports", position, "hostPort")
             if (key := (str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""), number)) in before:
                 yield place, f"{number} is there already"
             before.add(key)
-            if spec.get("hostNetwork") is True and number != port.get("containerPort"):
+            if has_network and field == "containers" and number != inside:
                 yield place, f"{number} is not the container's port, although the pod has hostNetwork"
+
+
+def _containers(spec: Any) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield the containers of a pod, each with its field and its index."""
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(sequence(spec.get(field))):
+            yield field, index, mapping(container)
 
 
 # Volumes and claims: validateVolumeSource, ValidatePersistentVolumeClaimSpec.
@@ -489,8 +510,9 @@ def _label_keys(value: Any, at: Location) -> Iterator[Refusal]:
     for field in fields:
         if value.get(field) and value.get("labelSelector") is None:
             yield (*at, field), "needs a labelSelector"
+    others = set(map(str, sequence(value.get("mismatchLabelKeys"))))
     for index, key in enumerate(sequence(value.get("matchLabelKeys"))):
-        if key in sequence(value.get("mismatchLabelKeys")):
+        if str(key) in others:
             yield (*at, "matchLabelKeys", index), f"{key!r} is in mismatchLabelKeys, too"
 
 
@@ -669,13 +691,12 @@ def _sleeps(spec: Any, at: Location) -> Iterator[Refusal]:
     """Check that a hook does not sleep longer than the pod may take to end (validateSleepAction)."""
     written = spec.get("terminationGracePeriodSeconds")
     grace = _GRACE_SECONDS if written is None else written
-    for field in ("containers", "initContainers"):
-        for index, container in enumerate(map(mapping, sequence(spec.get(field)))):
-            for hook in ("postStart", "preStop"):
-                seconds = mapping(mapping(mapping(container.get("lifecycle")).get(hook)).get("sleep")).get("seconds")
-                if isinstance(seconds, int) and isinstance(grace, int) and seconds > grace:
-                    place = (*at, field, index, "lifecycle", hook, "sleep", "seconds")
-                    yield place, f"{seconds} is more than terminationGracePeriodSeconds, {grace}"
+    for field, index, container in _containers(spec):
+        for hook in ("postStart", "preStop"):
+            seconds = mapping(mapping(mapping(container.get("lifecycle")).get(hook)).get("sleep")).get("seconds")
+            if isinstance(seconds, int) and isinstance(grace, int) and seconds > grace:
+                place = (*at, field, index, "lifecycle", hook, "sleep", "seconds")
+                yield place, f"{seconds} is more than terminationGracePeriodSeconds, {grace}"
 
 
 _sysctl_name: Final = like(
@@ -724,4 +745,5 @@ def _spec_of(check: Check) -> Check:
     return lambda obj, at: check(mapping(obj.get("spec")), (*at, "spec"))
 
 
-POD: Final = object_with({"metadata": metadata_with(dns_name)}, _spec_of(pod_spec))
+_of_pods: Final = all_of(pod_spec, lambda spec, at: _host_ports(spec, at, is_template=False))
+POD: Final = object_with({"metadata": metadata_with(dns_name)}, _spec_of(_of_pods))

@@ -24,6 +24,7 @@ from cli.manifests.checks import (
     not_negative_seconds,
     object_with,
     one_of,
+    percentage,
     qualified_name,
     requirement,
     template_metadata,
@@ -66,17 +67,20 @@ def _share(value: Any, at: Location) -> Iterator[Refusal]:
     yield from not_negative(value, at)
 
 
+_WHOLE_SHARE: Final = 100
+
+
 def share_of_all(value: Any, at: Location) -> Iterator[Refusal]:
     """Check a number of pods or a percentage up to 100% (IsNotMoreThan100Percent)."""
     yield from _share(value, at)
-    if isinstance(value, str) and re.fullmatch("[0-9]+%", value) and int(value[:-1]) > 100:
+    if (percentage(value) or 0) > _WHOLE_SHARE:
         yield at, f"{value} is more than 100%"
 
 
 def _matching(selector: Mapping[str, Any], own_labels: Mapping[str, Any], at: Location) -> Iterator[Refusal]:
     """Check that a selector matches the labels of the template beside it."""
     for key, content in mapping(selector.get("matchLabels")).items():
-        if own_labels.get(key) != content:
+        if key not in own_labels or (own_labels[key] or "") != (content or ""):
             present = f"{key}={own_labels[key]}" if key in own_labels else f"no {key}"
             yield (*at, "matchLabels", key), f"does not match the labels of the template: they have {present}"
     for index, expression in enumerate(map(mapping, sequence(selector.get("matchExpressions")))):
@@ -106,6 +110,9 @@ def _workload(fields: Mapping[str, Check], *spec_checks: Check, name: Check = dn
     )
 
 
+_PROGRESS_SECONDS: Final = 600
+
+
 def _is_zero(value: object) -> bool:
     return re.fullmatch("0+%?", str(value)) is not None
 
@@ -114,11 +121,13 @@ def _rolls(value: Any, at: Location) -> Iterator[Refusal]:
     """Check a Deployment's strategy (ValidateDeploymentStrategy) and its deadline."""
     strategy = mapping(value.get("strategy"))
     rolling = mapping(strategy.get("rollingUpdate"))
-    if strategy.get("type") == "Recreate" and rolling:
-        yield (*at, "strategy", "rollingUpdate"), "is not for type Recreate"
-    elif _is_zero(rolling.get("maxUnavailable", "25%")) and _is_zero(rolling.get("maxSurge", "25%")):
+    if strategy.get("type") == "Recreate":
+        if strategy.get("rollingUpdate") is not None:
+            yield (*at, "strategy", "rollingUpdate"), "is not for type Recreate"
+    elif _is_zero(rolling.get("maxUnavailable")) and _is_zero(rolling.get("maxSurge")):
         yield (*at, "strategy", "rollingUpdate", "maxUnavailable"), "is 0, and so is maxSurge: no pod could be replaced"
-    deadline, ready = value.get("progressDeadlineSeconds", 600), value.get("minReadySeconds") or 0
+    deadline, ready = value.get("progressDeadlineSeconds"), value.get("minReadySeconds") or 0
+    deadline = _PROGRESS_SECONDS if deadline is None else deadline
     if isinstance(deadline, int) and isinstance(ready, int) and 0 <= deadline <= ready:
         yield (*at, "progressDeadlineSeconds"), f"{deadline} is not more than minReadySeconds"
 
@@ -171,21 +180,22 @@ _stateful_set: Final = _workload(
 
 def _surges(value: Any, at: Location) -> Iterator[Refusal]:
     """Check that a DaemonSet either adds pods first or takes pods away first (ValidateRollingUpdateDaemonSet)."""
-    rolling = mapping(mapping(value.get("updateStrategy")).get("rollingUpdate"))
-    is_surging, takes_none = not _is_zero(rolling.get("maxSurge", 0)), _is_zero(rolling.get("maxUnavailable", 1))
+    if value.get("type") == "OnDelete":
+        return
+    yield from _daemons_update(value, at)
+    rolling = mapping(value.get("rollingUpdate"))
+    surge, takes_none = rolling.get("maxSurge"), _is_zero(rolling.get("maxUnavailable"))
+    is_surging = surge is not None and not _is_zero(surge)
     if is_surging and not takes_none:
-        yield (*at, "updateStrategy", "rollingUpdate", "maxSurge"), "needs maxUnavailable: 0 beside it"
+        yield (*at, "rollingUpdate", "maxSurge"), "needs maxUnavailable: 0 beside it"
     elif takes_none and not is_surging:
-        yield (
-            (*at, "updateStrategy", "rollingUpdate", "maxUnavailable"),
-            "is 0, and so is maxSurge: no pod could be replaced",
-        )
+        yield (*at, "rollingUpdate", "maxUnavailable"), "is 0, and so is maxSurge: no pod could be replaced"
 
 
-_daemon_set: Final = _workload(
-    {"updateStrategy": object_with({"type": one_of("OnDelete", "RollingUpdate"), "rollingUpdate": _rolling_update})},
-    _surges,
+_daemons_update: Final = object_with(
+    {"rollingUpdate": object_with(dict.fromkeys(("maxUnavailable", "maxSurge"), share_of_all))}
 )
+_daemon_set: Final = _workload({"updateStrategy": object_with({"type": one_of("OnDelete", "RollingUpdate")}, _surges)})
 
 
 def _indexed(value: Any, at: Location) -> Iterator[Refusal]:
@@ -240,7 +250,8 @@ def _schedule(value: Any, at: Location) -> Iterator[Refusal]:
     if not isinstance(value, str) or not value:
         return
     if "TZ" in value:
-        yield at, "cannot name a time zone: timeZone does"
+        zone = re.match(r"(?:CRON_)?TZ=(\S+)", value)
+        yield at, f"cannot name a time zone: write timeZone: {zone[1] if zone else 'Etc/UTC'} beside it"
     elif not re.fullmatch(rf"@every ({_SPAN})+", value):
         from core.cron import Schedule  # few inputs have CronJobs
 

@@ -10,7 +10,14 @@ from typing import Any, Final
 import msgspec
 
 from cli.manifests.documents import PART, Positions, RepeatedField
-from cli.manifests.inventory import Document, field_in, kind_read, refusals_of, refused_version_of
+from cli.manifests.inventory import (
+    Document,
+    field_in,
+    kind_read,
+    refusals_of,
+    refused_version_of,
+    under_made_up_name,
+)
 from cli.validation.calendars import calendar_findings
 from cli.validation.formats import (
     TEMPLATES,
@@ -51,6 +58,7 @@ from core.manifests.wire.versions import read_versions, removed_version
 from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue
 from core.model.snapshot import FeatureGates
+from core.model.values.quantity import whole_number
 from core.pods import NO_GROUP, unread_values
 
 # Finds values of an EC2NodeClass that its schema allows but AWS refuses at the first launch.
@@ -155,7 +163,7 @@ def _odd(name: str, value: str) -> str:
     """Return why an amount is hardly intended; empty for plausible ones."""
     if name in ("memory", "ephemeral-storage") and _MILLI.fullmatch(value):
         return f"{value} is thousandths of a byte; {value[:-1]}Mi is mebibytes"
-    if name in ("memory", "ephemeral-storage") and value.isdecimal() and 0 < int(value) < 1 << 20:
+    if name in ("memory", "ephemeral-storage") and 0 < (whole_number(value) or 0) < 1 << 20:
         return f"{value} is bytes; {value}Mi is mebibytes"
     if name == "cpu" and _BINARY.fullmatch(value):
         return f"{value} is a number of cores, not of bytes"
@@ -362,7 +370,10 @@ def _known_kind(obj: dict[str, Any]) -> str:
 
 
 def _location(field: str) -> Location:
-    return tuple(int(number) if number else bracketed or plain for number, bracketed, plain in PART.findall(field))
+    return tuple(
+        bracketed or plain or number if (index := whole_number(number)) is None else index
+        for number, bracketed, plain in PART.findall(field)
+    )
 
 
 def _value(obj: Any, location: Location) -> object:
@@ -554,7 +565,7 @@ def _faults(document: Document) -> Iterable[Finding]:
     if resource is None or is_ours(document.object):
         return []
     try:
-        objects: dict[Any, Any] = {resource: [from_object(resource, document.object)]}
+        objects: dict[Any, Any] = {resource: [from_object(resource, under_made_up_name(document).object)]}
         for expansion in expand(objects, most_per_workload=1):
             objects = {**objects, PODS: list(expansion.pods[:1])}
     except InvalidInputError as error:

@@ -569,7 +569,7 @@ def _unknown_keys(value: Mapping[str, Any], known_keys: Any, at: Location) -> It
 # Finds values of another type than their field has: the API server decodes none of the object.
 
 
-_AMOUNT: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?").fullmatch
+_AMOUNT: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?").fullmatch
 _TAKES: Final[Mapping[str, Callable[[object], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),

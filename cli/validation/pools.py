@@ -132,7 +132,8 @@ class KnownValues:
         generations = [
             int(part["generation"]) for name in families if (part := _FAMILY.fullmatch(name)) and part[1] == match[1]
         ]
-        is_new = bool(generations) and max(generations) - 1 <= int(match["generation"]) <= max(generations) + 2
+        generation = quantity.whole_number(match["generation"]) or 0
+        is_new = bool(generations) and max(generations) - 1 <= generation <= max(generations) + 2
         return is_new and value.partition(".")[0] not in families
 
     @cached_property
@@ -229,7 +230,7 @@ def _out_of_bounds(
         wanted = Requirement.of(key, operator, [value])
     except InvalidInputError:
         return
-    numbers = sorted(int(value) for value in exist if value.isdecimal())
+    numbers = sorted(number for value in exist if (number := quantity.whole_number(value)) is not None)
     if numbers and not any(wanted.has(str(number)) for number in numbers):
         text = f"no instance type has such a {wanted.key}: they have {numbers[0]} to {numbers[-1]}"
         yield finding_in(document, Code.MATCHES_NOTHING, path_of(place), text)

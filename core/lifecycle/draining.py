@@ -50,6 +50,7 @@ from core.manifests.wire.pod import WireWorkload
 from core.model.plan import Plan, PlannedClaim
 from core.model.pod import Pod, VolumeAttachment
 from core.model.snapshot import Node
+from core.model.values import quantity
 from core.model.values.taints import DISRUPTED
 from core.pods import is_drainable, names_group
 from core.reasons.code import ClaimReason, ReasonCode, TerminationReason
@@ -481,7 +482,7 @@ def _is_a_pod(amount: int | str, *, from_percent: int) -> bool:
     """Whether a number, or a percentage of the one replica, is a pod: Kubernetes rounds surge up and unavailability down."""
     text = str(amount)
     least = from_percent if text.endswith("%") else 1
-    return int(text.removesuffix("%")) >= least
+    return (quantity.whole_number(text.removesuffix("%")) or 0) >= least
 
 
 # Terminates a claim: from a working node to the removal of its record (Karpenter, termination).

@@ -499,8 +499,8 @@ class _Quota:
 
     def __init__(self, written: ResourceQuota) -> None:
         self.name = written.metadata.name
-        self._hard = _amounts_of(written.spec.hard)
-        self._used = _amounts_of(written.status.used)
+        self._hard = _amounts_of(written.spec.hard, "spec.hard")
+        self._used = _amounts_of(written.status.used, "status.used")
         self.counts_pods = not written.status.used
         plain = tuple(ScopeExpression(scope_name=scope) for scope in written.spec.scopes)
         self._scopes = (*plain, *written.spec.scope_selector.match_expressions)
@@ -540,8 +540,11 @@ class _Quota:
         return [name for name in sorted(self._hard) if _unit_of(name) in _MUST_BE_STATED]
 
 
-def _amounts_of(amounts: Quantities) -> dict[str, int]:
-    return {name: quantity.parse(amount, _unit_of(name)) for name, amount in amounts.items()}
+def _amounts_of(amounts: Quantities, field: str) -> dict[str, int]:
+    try:
+        return {name: quantity.parse(amount, _unit_of(name)) for name, amount in amounts.items()}
+    except InvalidInputError as error:
+        raise InvalidInputError(error.problem, field=field) from error
 
 
 def _unit_of(name: str) -> str:

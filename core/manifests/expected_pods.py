@@ -277,9 +277,9 @@ def _keeps_revision(owner: WireWorkload, pod: WirePod) -> bool:
     """Whether a StatefulSet makes a pod of this ordinal from its current revision, which only its old pods show."""
     if owner.spec.update_strategy.type == _ON_DELETE:
         return False
-    ordinal = pod.metadata.name.rpartition("-")[2]
+    ordinal = quantity.whole_number(pod.metadata.name.rpartition("-")[2])
     first_updated = owner.spec.ordinals.start + owner.spec.update_strategy.rolling_update.partition
-    return ordinal.isdecimal() and int(ordinal) < first_updated
+    return ordinal is not None and ordinal < first_updated
 
 
 def _resized(spec: WirePodSpec, template: WirePodSpec) -> WirePodSpec:

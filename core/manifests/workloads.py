@@ -25,6 +25,7 @@ from core.manifests.wire.objects import (
 )
 from core.manifests.wire.pod import Job, PodTemplate, WirePod, WireWorkload
 from core.manifests.wire.resources import Resource
+from core.model.values import quantity
 
 EXPANDED: Final = (
     resources.DEPLOYMENTS,
@@ -308,15 +309,15 @@ class Autoscalers:
     def _add_scaled(self, scaled: ScaledObject) -> None:
         """Add KEDA's bounds. One that is paused keeps a number, its own or the present one; another also leaves zero."""
         spec, annotations = scaled.spec, scaled.metadata.annotations
-        paused_at = annotations.get(_PAUSED_REPLICAS, "")
-        if paused_at.isdecimal():
-            least = most = int(paused_at)
+        paused_at = quantity.whole_number(annotations.get(_PAUSED_REPLICAS, ""))
+        if paused_at is not None:
+            least = most = paused_at
         elif annotations.get(_PAUSED) == "true":
             return
         else:
             least, most = spec.min_replica_count, spec.max_replica_count
         self._add(scaled.metadata, spec.scale_target_ref, least, most)
-        if paused_at.isdecimal() or spec.idle_replica_count is None:
+        if paused_at is not None or spec.idle_replica_count is None:
             target = spec.scale_target_ref
             self._from_zero.add((target.kind, scaled.metadata.namespace or "default", target.name))
 

@@ -18,7 +18,7 @@ from core.api.status import Location
 from core.errors import InvalidInputError
 from core.model.node_pool import PER_MILLE
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES
-from core.model.values.quantity import CPU, EPHEMERAL_STORAGE, HOURLY, MEMORY, NODES, PODS, parse
+from core.model.values.quantity import CPU, EPHEMERAL_STORAGE, HOURLY, MEMORY, NODES, PODS, parse, whole_number
 from core.model.values.requirements import INTEGER_OPERATORS, is_label_key
 
 # Decides which label keys users may set or require (Karpenter's restricted domains, with the AWS provider's list).
@@ -71,7 +71,6 @@ REQUIREMENTS_MAX: Final = 100
 VALUES_MAX: Final = 1500
 """More than there are instance types; the API server limits the cost of its rules."""
 
-_WHOLE: Final = re.compile(r"[0-9]+\Z")
 _KNOWN_VALUES: Final = {
     labels.CAPACITY_TYPE: labels.CAPACITY_TYPES,
     f"{labels.AWS_GROUP}/instance-tenancy": ("default", "dedicated"),
@@ -85,7 +84,8 @@ def _in_without_values(entry: JsonObject) -> list[Location]:
 
 def _bound_without_number(entry: JsonObject) -> list[Location]:
     values = entry.get("values", [])
-    is_bound = len(values) == 1 and _WHOLE.match(values[0]) is not None and int(values[0]) <= fields.WHOLE_MAX
+    number = whole_number(values[0]) if len(values) == 1 else None
+    is_bound = number is not None and number <= fields.WHOLE_MAX
     return [("values",)] if entry["operator"] in INTEGER_OPERATORS and not is_bound else []
 
 
@@ -490,7 +490,7 @@ CONSUMABLE_CAPACITY_MEANING: Final = "must be disabled, memory, unlimited or a w
 def bad_consumable_capacity(metadata: JsonObject) -> list[Location]:
     """Return the field where Karpenter's mode of sharing GPUs is none."""
     text = metadata.get("annotations", {}).get(labels.CONSUMABLE_CAPACITY)
-    is_mode = text in (None, "disabled", "memory", "unlimited") or (_WHOLE.match(text) and int(text) > 0)
+    is_mode = text in (None, "disabled", "memory", "unlimited") or (whole_number(text) or 0) > 0
     return [] if is_mode else [("annotations", labels.CONSUMABLE_CAPACITY)]
 
 

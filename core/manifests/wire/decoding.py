@@ -356,8 +356,12 @@ def _converted(resource: Resource, obj: dict[str, Any]) -> Any:
     except msgspec.ValidationError as error:
         problem, field = explained(str(error))
         field = located(field, problem, obj)
-        raise InvalidInputError(problem, subject=f"{resource.kind} {name_of(obj)}", field=field) from error
+        hint = ": put it in quotes" if problem in _NO_TEXTS else ""
+        raise InvalidInputError(problem + hint, subject=f"{resource.kind} {name_of(obj)}", field=field) from error
 
+
+_NO_TEXTS: Final = tuple(f"must be text, not {_WORDS[name]}" for name in ("int", "bool"))
+"""What is said where YAML reads a number or a truth, and people mean text: `prometheus.io/port: 9090`."""
 
 _MANY: Final = (resources.PODS, resources.NODES, resources.NODE_CLAIMS)
 """Kinds without a template. A cluster has too many of these objects to search each."""

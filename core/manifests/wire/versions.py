@@ -74,6 +74,8 @@ _REMOVED: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
 }
 """Group and kind → the release of Kubernetes that removed the last version before v1, and what replaced it, empty for nothing
 (Kubernetes' guide to deprecated API versions)."""
+_ALSO_SERVED: Final[Mapping[str, tuple[str, ...]]] = {"HorizontalPodAutoscaler": ("autoscaling/v1",)}
+"""Kind → its other versions that API servers of today serve, and that are read as the current one."""
 _CURRENT: Final = {kind: (resource.group, resource.version) for kind, resource in BY_KIND.items()}
 
 
@@ -130,7 +132,7 @@ def read_versions(kind: str) -> tuple[str, ...]:
     if kind not in _CURRENT:
         return older
     group, version = _CURRENT[kind]
-    return (f"{group}/{version}" if group else version, *older)
+    return (f"{group}/{version}" if group else version, *_ALSO_SERVED.get(kind, ()), *older)
 
 
 def _is_prerelease(group: str, version: str, own_group: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from core.model.values.quantity import PPM
+from core.model.values.quantity import PPM, whole_number
 
 _UNITS: Final = {"nano": 1, "micro": 2, "small": 4, "medium": 8, "large": 16, "xlarge": 32}
 """EC2's normalization factors of reserved instances, in quarters: a nano counts 0.25."""
@@ -120,4 +120,4 @@ def _units(instance_type: str) -> int:
     larger = _LARGER.match(size)
     if larger is None:
         return _UNITS.get(size, 0)
-    return int(larger[1] or larger[2]) * _UNITS["xlarge"]
+    return (whole_number(larger[1] or larger[2]) or 0) * _UNITS["xlarge"]

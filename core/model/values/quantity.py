@@ -74,10 +74,14 @@ PPM: Final = 10**6
 """Shares are in millionths."""
 
 _SHAPE: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)\Z")
-_LENGTH_MAX: Final = 64
+LENGTH_MAX: Final = 64
+"""Longer texts are no amounts."""
 
 AMOUNT_MAX: Final = 2**63 - 1
 """Kubernetes lowers larger amounts to this one, and takes them: `cpu: 1e17` is valid. Nothing stores or counts larger ones."""
+
+_DIGITS_READ: Final = 20
+"""A number of so many digits is beyond `AMOUNT_MAX`."""
 
 _BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -95,9 +99,9 @@ def parse(text: str | float, resource: str = "") -> int:
         InvalidInputError: If the text is not a quantity.
     """
     written = str(text)
-    match = _SHAPE.match(written.strip()) if len(written) <= _LENGTH_MAX else None
+    match = _SHAPE.match(written.strip()) if len(written) <= LENGTH_MAX else None
     if match is None:
-        raise InvalidInputError(f"{written[:_LENGTH_MAX]!r} is not a quantity such as 500m, 2 or 1.5Gi")
+        raise InvalidInputError(f"{written[:LENGTH_MAX]!r} is not a quantity such as 500m, 2 or 1.5Gi")
     number, exponent, suffix = match.groups()
     value = Decimal(number + (exponent or ""))
     if suffix in _BINARY:
@@ -109,6 +113,16 @@ def parse(text: str | float, resource: str = "") -> int:
     elif resource == HOURLY:
         value *= NANODOLLARS
     return max(-AMOUNT_MAX, min(int(value.to_integral_value(rounding=ROUND_CEILING)), AMOUNT_MAX))
+
+
+def whole_number(text: str) -> int | None:
+    """Read decimal digits, however many; None for any other text.
+
+    Python itself refuses to read more than 4,300. A number of more than 20 is lowered to some number beyond `AMOUNT_MAX`.
+    """
+    if not (text.isascii() and text.isdecimal()):
+        return None
+    return int(text.lstrip("0")[:_DIGITS_READ] or 0)
 
 
 def render(amount: int, resource: str) -> str:

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	podapi "k8s.io/kubernetes/pkg/api/pod"
@@ -104,7 +105,7 @@ func ofPod(pod *core.Pod) []string {
 		pod.Namespace = "default"
 	}
 	if pod.Name == "" && pod.GenerateName != "" {
-		pod.Name = pod.GenerateName + "abcde"
+		pod.Name = names.SimpleNameGenerator.GenerateName(pod.GenerateName)
 	}
 	pod.Status = core.PodStatus{}
 	options := podapi.GetValidationOptionsFromPodSpecAndMeta(&pod.Spec, nil, &pod.ObjectMeta, nil)
@@ -133,6 +134,9 @@ func ofOthers(object runtime.Object, kind schema.GroupVersionKind) []string {
 	}
 	metadata.SetResourceVersion("")
 	rest.FillObjectMetaSystemFields(metadata)
+	if metadata.GetName() == "" && metadata.GetGenerateName() != "" {
+		metadata.SetName(strategy.GenerateName(metadata.GetGenerateName())) // as the store does before it asks
+	}
 	asked := &request.RequestInfo{APIGroup: kind.Group, APIVersion: kind.Version, Resource: strings.ToLower(kind.Kind) + "s"}
 	ctx := request.WithRequestInfo(request.WithNamespace(request.NewContext(), namespace), asked)
 	err = rest.BeforeCreate(strategy, ctx, object)

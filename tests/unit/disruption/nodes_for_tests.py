@@ -26,8 +26,8 @@ KARPENTER = Options(karpenter_moves_only=True)
 
 def checked(command: Command, snapshot: Snapshot) -> Command | Refusal:
     """The command if it may start now, or the reason why it may not."""
-    found = Validation([command], snapshot).check(command)
-    return found if isinstance(found, Refusal) else found.command
+    checked_command = Validation([command], snapshot).check(command)
+    return checked_command if isinstance(checked_command, Refusal) else checked_command.command
 
 
 def pod_on(node: str, name: str = "", *, cpu: str = "500m", **changes: Any) -> Pod:

@@ -109,8 +109,8 @@ def test_a_budget_outside_of_its_window_bounds_nothing_beside_others() -> None:
 
 def test_budget_for_other_reasons_is_ignored() -> None:
     """A budget applies to the reasons that it names; an empty list applies to none."""
-    found = a_pool_with(Budget("1", reasons=(DRIFTED,)), Budget("0", reasons=()))
-    assert [allowed(found, 10, r, NOW) for r in (DRIFTED, EMPTY, UNDERUTILIZED)] == [1, None, None]
+    node_pool = a_pool_with(Budget("1", reasons=(DRIFTED,)), Budget("0", reasons=()))
+    assert [allowed(node_pool, 10, r, NOW) for r in (DRIFTED, EMPTY, UNDERUTILIZED)] == [1, None, None]
 
 
 def test_no_budget_means_no_limit() -> None:
@@ -124,8 +124,8 @@ def test_no_budget_means_no_limit() -> None:
 )
 def test_unreadable_budget_closes_its_pool(broken: Budget) -> None:
     """A fault in one budget, even one for another reason, must not count as permission."""
-    found = a_pool_with(Budget("5"), msgspec.structs.replace(broken, reasons=(DRIFTED,)))
-    assert allowed(found, 10, EMPTY, NOW) == 0
+    node_pool = a_pool_with(Budget("5"), msgspec.structs.replace(broken, reasons=(DRIFTED,)))
+    assert allowed(node_pool, 10, EMPTY, NOW) == 0
 
 
 def fleet(count: int) -> Snapshot:
@@ -229,7 +229,7 @@ def test_each_pool_with_a_budget_has_places_less_those_that_hold_none() -> None:
     going = tuple(claim.name for claim, _ in pairs if claim.name in ("b-b-0", "b-b-1", "a-a-0"))
     assert len(going) == 3
     snapshot = a_snapshot(
-        node_pools=tuple(a_pool(name, disruption=found) for name, found in kinds.items()),
+        node_pools=tuple(a_pool(name, disruption=disruption) for name, disruption in kinds.items()),
         node_claims=tuple(claim for claim, _ in pairs),
         nodes=tuple(node for _, node in pairs),
         marked_for_deletion=going,
@@ -357,8 +357,8 @@ def test_an_end_that_later_starts_put_off_is_the_last_one() -> None:
 
 def test_hourly_on_one_weekday_spills_over() -> None:
     """Every hour of Monday, two hours each: the last one ends on Tuesday."""
-    found = expressions("0 * * * 1", hours=2)
-    assert "cron(0 0,1 ? * TUE *)" in found
+    cron_expressions = expressions("0 * * * 1", hours=2)
+    assert "cron(0 0,1 ? * TUE *)" in cron_expressions
 
 
 def test_same_window_of_two_pools_is_one_schedule() -> None:
@@ -387,8 +387,8 @@ def test_unreadable_budgets_and_budgets_without_window_have_none() -> None:
 @pytest.mark.parametrize("schedule", ["1-59 0-22 * 1-11 1-5", "0-58 1-23 1-30 1-11 *", "*/2 */2 */2 */2 *"])
 def test_expressions_are_valid_for_eventbridge(schedule: str) -> None:
     """One refused schedule would keep the schedules of all other NodePools from being created."""
-    found = expressions(schedule, minutes=1) + expressions(schedule, hours=7, minutes=13)
-    assert max(map(len, found)) <= 256
+    cron_expressions = expressions(schedule, minutes=1) + expressions(schedule, hours=7, minutes=13)
+    assert max(map(len, cron_expressions)) <= 256
 
 
 def moments(expression: str, first_day: datetime, days: int) -> set[datetime]:
@@ -430,7 +430,9 @@ def test_expressions_name_each_start_of_two_weeks_and_each_start_put_off_by_the_
         starts.add(start)
         start = parsed.next_after(start)
     wanted = {moment for moment in starts | {start + duration for start in starts} if moment >= first}
-    found = set[datetime]().union(*(moments(one, first, days) for one in expressions_of(schedule, duration)))
+    found = set[datetime]().union(
+        *(moments(expression, first, days) for expression in expressions_of(schedule, duration))
+    )
     assert found == {moment for moment in wanted if moment < first + timedelta(days=days)}
 
 

@@ -39,16 +39,16 @@ POOLS = (a_pool("default", ON_DEMAND, disruption=Disruption(policy=BALANCED, bud
 
 
 def a_candidate(**changes: object) -> Candidate:
-    (found,) = DisruptionPass(balanced_policy_world(a_node_of(SMALL), node_pools=POOLS)).survey.candidates
-    return msgspec.structs.replace(found, **changes)
+    (candidate,) = DisruptionPass(balanced_policy_world(a_node_of(SMALL), node_pools=POOLS)).survey.candidates
+    return msgspec.structs.replace(candidate, **changes)
 
 
 @pytest.mark.parametrize(("savings", "is_rejected"), [(49, True), (50, False), (0, True)])
 def test_the_savings_share_must_be_half_the_disruption_share(savings: int, is_rejected: bool) -> None:
     """Karpenter's k is 2: a pool of price 1000 whose pods all count 10 units, one of which moves, must save 50."""
     totals = {"default": PoolTotals(price=1000, cost=10 * UNIT)}
-    found = rejecting_pool([a_candidate(price=100, cost=UNIT)], savings, totals)
-    assert found == ("default" if is_rejected else "")
+    rejecting = rejecting_pool([a_candidate(price=100, cost=UNIT)], savings, totals)
+    assert rejecting == ("default" if is_rejected else "")
 
 
 def test_a_pool_without_a_known_price_rejects_every_move() -> None:
@@ -119,9 +119,9 @@ def test_a_move_that_saves_nothing_is_rejected_even_if_it_disturbs_nobody() -> N
 def test_a_pool_of_another_policy_lets_the_next_one_be_asked() -> None:
     """Otherwise, a pool of policy Balanced takes part in every move that a pool before it takes part in."""
     other = a_candidate(price=100, cost=UNIT, pool=a_pool("a", ON_DEMAND))
-    own = a_candidate(price=100, cost=UNIT, pool=a_pool("b", disruption=POOLS[0].disruption))
+    of_other_pool = a_candidate(price=100, cost=UNIT, pool=a_pool("b", disruption=POOLS[0].disruption))
     totals = {"b": PoolTotals(price=1000, cost=10 * UNIT)}
-    assert [rejecting_pool([other, own], savings, totals) for savings in (99, 100)] == ["b", ""]
+    assert [rejecting_pool([other, of_other_pool], savings, totals) for savings in (99, 100)] == ["b", ""]
 
 
 TYPE = a_type(price=0.2)

@@ -126,8 +126,8 @@ class TestTheOfferingOfAReplacement:
         assert self.labels_of(b=0.5)[labels.ZONE] == ZONES[1]
 
     def test_is_the_first_of_equals(self) -> None:
-        found = self.labels_of()
-        assert (found[labels.ZONE], found[labels.CAPACITY_TYPE]) == (ZONES[0], labels.ON_DEMAND)
+        node_labels = self.labels_of()
+        assert (node_labels[labels.ZONE], node_labels[labels.CAPACITY_TYPE]) == (ZONES[0], labels.ON_DEMAND)
 
 
 def test_a_replacement_is_ready_to_be_consolidated_and_carries_its_labels() -> None:
@@ -137,8 +137,8 @@ def test_a_replacement_is_ready_to_be_consolidated_and_carries_its_labels() -> N
     assert (claim.node_name, claim.created_at, claim.capacity) == (claim.name, snapshot.now, SMALL.capacity)
     ready = (plan.LAUNCHED, plan.REGISTERED, plan.INITIALIZED, plan.CONSOLIDATABLE)
     assert claim.conditions == {name: Condition("True", changed_at=snapshot.now) for name in ready}
-    own = {labels.HOSTNAME: claim.name, labels.NODEPOOL: "default", labels.INSTANCE_TYPE: SMALL.name}
-    assert own.items() <= node.labels.items()
+    node_labels = {labels.HOSTNAME: claim.name, labels.NODEPOOL: "default", labels.INSTANCE_TYPE: SMALL.name}
+    assert node_labels.items() <= node.labels.items()
 
 
 def test_a_replacement_has_the_labels_of_its_requirements_that_admit_one_value_alone() -> None:
@@ -159,8 +159,8 @@ def test_a_replacement_attaches_as_many_volumes_as_its_type() -> None:
     """Its node has no CSINode yet; without a limit, later commands would move any number of volumes to it."""
     planned = a_plan(name="x", instance_types=("t",), zones=ZONES, capacity_types=(labels.ON_DEMAND,))
     for limit, expected in ((2, {EBS_DRIVER: 2}), (0, {EBS_DRIVER: 0}), (None, {})):
-        one = msgspec.structs.replace(a_type("t"), attach_limit=limit)
-        snapshot = msgspec.structs.replace(world(), catalogue=Catalogue(default=(one,)))
+        instance_type = msgspec.structs.replace(a_type("t"), attach_limit=limit)
+        snapshot = msgspec.structs.replace(world(), catalogue=Catalogue(default=(instance_type,)))
         assert joined(planned, snapshot)[1].attach_limits == expected
 
 
@@ -174,29 +174,29 @@ RESERVATION = {
 
 def test_a_replacement_in_a_reservation_says_so() -> None:
     """Its NodePool may require it, and would take a claim without the label for a drifted one."""
-    one = msgspec.structs.replace(a_type("t"), offerings=(IN_BLOCK, *a_type("t").offerings))
-    snapshot = msgspec.structs.replace(world(), catalogue=Catalogue(default=(one,)))
+    instance_type = msgspec.structs.replace(a_type("t"), offerings=(IN_BLOCK, *a_type("t").offerings))
+    snapshot = msgspec.structs.replace(world(), catalogue=Catalogue(default=(instance_type,)))
     where = {"instance_types": ("t",), "zones": ZONES}
     for capacity_type, expected in ((labels.RESERVED, RESERVATION), (labels.ON_DEMAND, {})):
         claim, node = joined(a_plan(name="x", capacity_types=(capacity_type,), **where), snapshot)
-        for found in (claim.labels, node.labels):
-            assert {key: found[key] for key in labels.RESERVATION_LABELS if key in found} == expected
+        for labels_found in (claim.labels, node.labels):
+            assert {key: labels_found[key] for key in labels.RESERVATION_LABELS if key in labels_found} == expected
 
 
 def test_later_commands_move_no_pod_to_a_replacement_in_a_reservation_that_it_avoids() -> None:
     """A static pool's new node is in a reservation; its room serves consolidation in the same pass."""
     in_block = msgspec.structs.replace(IN_BLOCK, instance_type=LARGE.name)
-    one = msgspec.structs.replace(LARGE, offerings=(in_block, *LARGE.offerings))
+    instance_type = msgspec.structs.replace(LARGE, offerings=(in_block, *LARGE.offerings))
     either = Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND, labels.RESERVED)
     static = a_pool("static", either, disruption=OPEN, replicas=1)
     avoid = (NodeSelectorTerm((Requirement.of(labels.RESERVATION_ID, "DoesNotExist", []),)),)
     snapshot = world(
-        drifted(a_node_of(one, "old", pool="static")),
-        *(a_node_of(one, name) for name in "ab"),
+        drifted(a_node_of(instance_type, "old", pool="static")),
+        *(a_node_of(instance_type, name) for name in "ab"),
         pods=tuple(pod_on(name, cpu="1500m", required_terms=avoid) for name in "ab"),
         node_pools=(static, a_pool("default", ON_DEMAND, disruption=OPEN)),
     )
-    commands = disrupt(msgspec.structs.replace(snapshot, catalogue=Catalogue(default=(one,)))).commands
+    commands = disrupt(msgspec.structs.replace(snapshot, catalogue=Catalogue(default=(instance_type,)))).commands
     (new,) = (claim.name for command in commands if command.method == "static-drift" for claim in command.replacements)
     assert [(move.pod, move.to) for command in commands for move in command.moves] == [("default/on-a", "b")]
     assert new == "static-0"
@@ -204,13 +204,13 @@ def test_later_commands_move_no_pod_to_a_replacement_in_a_reservation_that_it_av
 
 def test_later_commands_move_no_more_volumes_to_a_replacement_than_it_attaches() -> None:
     """A drifted node of a static pool is replaced first; the room of the new node serves consolidation in the same pass."""
-    one = msgspec.structs.replace(LARGE, attach_limit=1)
+    instance_type = msgspec.structs.replace(LARGE, attach_limit=1)
     static = a_pool("static", ON_DEMAND, disruption=OPEN, replicas=1)
     names = ("a", "b")
     snapshot = msgspec.structs.replace(
         world(
-            drifted(a_node_of(one, "old", pool="static")),
-            *(a_node_of(one, name) for name in names),
+            drifted(a_node_of(instance_type, "old", pool="static")),
+            *(a_node_of(instance_type, name) for name in names),
             pods=tuple(pod_on(name, volumes=(VolumeUse(f"data-{name}"),)) for name in names),
             node_pools=(static, a_pool("default", ON_DEMAND, disruption=OPEN)),
             volumes=tuple(PersistentVolume(name=f"pv-{name}", driver=EBS_DRIVER) for name in names),
@@ -222,7 +222,7 @@ def test_later_commands_move_no_more_volumes_to_a_replacement_than_it_attaches()
                 for name in names
             ),
         ),
-        catalogue=Catalogue(default=(one,)),
+        catalogue=Catalogue(default=(instance_type,)),
     )  # fmt: skip
     commands = disrupt(snapshot).commands
     (new,) = (claim.name for command in commands if command.method == "static-drift" for claim in command.replacements)
@@ -231,12 +231,12 @@ def test_later_commands_move_no_more_volumes_to_a_replacement_than_it_attaches()
 
 def test_a_replacement_has_the_labels_of_its_type_that_have_one_value() -> None:
     """Which of several it gets is not known before it joins."""
-    one = a_type("t", capacity_types=(labels.ON_DEMAND,), team="x")
-    either = msgspec.structs.replace(one, labels={**one.labels, "either": ("a", "b")})
+    instance_type = a_type("t", capacity_types=(labels.ON_DEMAND,), team="x")
+    either = msgspec.structs.replace(instance_type, labels={**instance_type.labels, "either": ("a", "b")})
     snapshot = msgspec.structs.replace(world(), catalogue=Catalogue(default=(either,)))
     planned = a_plan(instance_types=("t",), zones=ZONES[:1], capacity_types=(labels.ON_DEMAND,))
     claim, node = joined(planned, snapshot)
-    own = {
+    node_labels = {
         **planned.labels,
         labels.ARCH: "amd64",
         labels.OS: "linux",
@@ -246,8 +246,8 @@ def test_a_replacement_has_the_labels_of_its_type_that_have_one_value() -> None:
         labels.ZONE: ZONES[0],
         labels.CAPACITY_TYPE: labels.ON_DEMAND,
     }
-    assert claim.labels == own
-    assert node.labels == {**own, labels.HOSTNAME: "c", labels.REGISTERED: "true", labels.INITIALIZED: "true"}
+    assert claim.labels == node_labels
+    assert node.labels == {**node_labels, labels.HOSTNAME: "c", labels.REGISTERED: "true", labels.INITIALIZED: "true"}
 
 
 # Commands that are valid alone and break a rule together; found by seed 101120 of the random worlds.
@@ -402,8 +402,8 @@ def merged(commands: list[Command], command: Command, snapshot: Snapshot) -> lis
 
 
 def test_a_deletion_that_fills_a_node_becomes_part_of_that_nodes_own() -> None:
-    found = merged([a_deletion("node-1", "node-2")], a_deletion("node-2", "node-3"), world())
-    assert [command.nodes for command in found] == [("node-1", "node-2")]
+    commands = merged([a_deletion("node-1", "node-2")], a_deletion("node-2", "node-3"), world())
+    assert [command.nodes for command in commands] == [("node-1", "node-2")]
 
 
 def test_a_deletion_that_another_command_builds_upon_keeps_its_place() -> None:
@@ -424,7 +424,7 @@ def test_the_merged_command_has_all_that_its_parts_had() -> None:
     on = (*a_deletion("node-2", "node-3").moves, Move("default/on-node-1", "node-3"))
     second = msgspec.structs.replace(a_deletion("node-2", "node-3"), moves=on, savings=4)
     kept = a_deletion("node-8", "node-9")
-    found = merged([kept, first], second, world())
+    commands = merged([kept, first], second, world())
     whole = msgspec.structs.replace(
         second,
         method="multi",
@@ -433,7 +433,7 @@ def test_the_merged_command_has_all_that_its_parts_had() -> None:
         moves=(aside, Move("default/on-node-1", "node-3"), Move("default/on-node-2", "node-3")),
         savings=7,
     )
-    assert found == [kept, whole]
+    assert commands == [kept, whole]
 
 
 def test_a_command_of_another_method_keeps_its_name() -> None:
@@ -486,8 +486,8 @@ def test_a_deletion_whose_pod_must_come_first_on_its_new_node_keeps_its_place(
     last = a_deletion("node-3", "x")
     if moves_on:
         last = msgspec.structs.replace(last, moves=(*last.moves, Move("default/even", "x")))
-    found = merged([first, between], last, snapshot)
-    assert [command.nodes for command in found] == (
+    commands = merged([first, between], last, snapshot)
+    assert [command.nodes for command in commands] == (
         [("node-2",), ("node-1", "node-3")] if is_merged else [("node-1",), ("node-2",), ("node-3",)]
     )
     assert len(merged([between, first], last, snapshot)) == 2
@@ -507,8 +507,8 @@ def test_a_default_spread_over_hosts_counts_as_one_of_the_pods_own(selected: dic
     )
     stays = (Move("default/on-node-1", "host"), Move("default/x", "node-3"))
     first = msgspec.structs.replace(a_deletion("node-1", "host"), moves=stays)
-    found = merged([first, a_deletion("node-2", "host")], a_deletion("node-3", "x"), snapshot)
-    assert (len(found) == 2) is is_merged
+    commands = merged([first, a_deletion("node-2", "host")], a_deletion("node-3", "x"), snapshot)
+    assert (len(commands) == 2) is is_merged
 
 
 @pytest.mark.parametrize(("key", "is_merged"), [(labels.ZONE, False), (labels.HOSTNAME, True)])
@@ -520,8 +520,8 @@ def test_pods_of_the_last_command_count_in_shared_domains(key: str, is_merged: b
     first = msgspec.structs.replace(
         a_deletion("node-1", "node-2"), moves=(Move("default/even", "host"), Move("default/x", "node-2"))
     )
-    found = merged([first], a_deletion("node-2", "host"), snapshot)
-    assert (len(found) == 1) is is_merged
+    commands = merged([first], a_deletion("node-2", "host"), snapshot)
+    assert (len(commands) == 1) is is_merged
 
 
 def test_one_of_two_earlier_commands_that_cannot_be_merged_keeps_all_apart() -> None:
@@ -560,10 +560,10 @@ def test_pods_that_are_gone_hold_no_command_back(known: str) -> None:
     moves = (Move("default/even", "host"), Move("default/on-node-1", "node-3"))
     first = msgspec.structs.replace(a_deletion("node-1", "node-3"), moves=moves)
     between = msgspec.structs.replace(a_deletion("node-2", "host"), moves=(Move("default/counted", "host"),))
-    found = merged(
+    commands = merged(
         [first, between], a_deletion("node-3", "x"), world(pods=tuple(pod for pod in pods if pod.name == known))
     )
-    assert [command.nodes for command in found] == [("node-2",), ("node-1", "node-3")]
+    assert [command.nodes for command in commands] == [("node-2",), ("node-1", "node-3")]
 
 
 AWAY = PodAffinityTerm(labels.ZONE, BOTH)
@@ -607,8 +607,8 @@ def test_a_node_whose_last_pods_are_in_another_pods_way_is_gone_first(
 
 def test_a_pod_that_leaves_the_node_is_in_nobodys_way() -> None:
     pods = (pod_on("node-1", labels={"app": "a"}), pod_on("node-2", labels={"app": "b"}, anti_affinity=(AWAY,)))
-    found = merged([a_deletion("node-1", "node-2")], a_deletion("node-2", "x"), world(pods=pods))
-    assert [command.nodes for command in found] == [("node-1", "node-2")]
+    commands = merged([a_deletion("node-1", "node-2")], a_deletion("node-2", "x"), world(pods=pods))
+    assert [command.nodes for command in commands] == [("node-1", "node-2")]
 
 
 def test_commands_that_another_kept_apart_are_merged_once_that_is() -> None:
@@ -622,8 +622,8 @@ def test_commands_that_another_kept_apart_are_merged_once_that_is() -> None:
     apart = merged([a_deletion("a", "c"), second, a_deletion("d", "host")], a_deletion("c", "host"), snapshot)
     assert [command.nodes for command in apart] == [("a",), ("b",), ("d",), ("c",)]
     on = tuple(Move(f"default/{name}", "y") for name in ("even", "on-a", "on-c", "on-d", "x"))
-    found = merged(apart, msgspec.structs.replace(a_deletion("host", "y"), moves=on), snapshot)
-    assert [command.nodes for command in found] == [("a", "b", "d", "c", "host")]
+    commands = merged(apart, msgspec.structs.replace(a_deletion("host", "y"), moves=on), snapshot)
+    assert [command.nodes for command in commands] == [("a", "b", "d", "c", "host")]
 
 
 NEAR = PodAffinityTerm(labels.HOSTNAME, BOTH)

@@ -117,9 +117,9 @@ def test_a_nomination_expires() -> None:
 
 def test_a_refusal_says_why() -> None:
     this_pass = DisruptionPass(world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
-    found = consolidated(this_pass.survey.candidates, this_pass, method="single")
-    assert isinstance(found, Refusal)
-    assert found.reason is NodeReason.NO_CHEAPER_OPTION
+    consolidation = consolidated(this_pass.survey.candidates, this_pass, method="single")
+    assert isinstance(consolidation, Refusal)
+    assert consolidation.reason is NodeReason.NO_CHEAPER_OPTION
 
 
 def test_a_replacement_that_may_be_spot_must_be_spot() -> None:
@@ -136,9 +136,9 @@ def test_several_nodes_are_not_replaced_by_one_of_their_own_types() -> None:
     """Deleting the others does the same with fewer moves, so only types cheaper than the cheapest of these count."""
     pods = (pod_on("a", cpu="1500m"), pod_on("b", cpu="1500m"))
     this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), a_node_of(LARGE, "b"), pods=pods))
-    found = consolidated(this_pass.survey.candidates, this_pass, method="multi")
-    assert isinstance(found, Refusal)
-    assert found.reason is NodeReason.NO_CHEAPER_OPTION
+    consolidation = consolidated(this_pass.survey.candidates, this_pass, method="multi")
+    assert isinstance(consolidation, Refusal)
+    assert consolidation.reason is NodeReason.NO_CHEAPER_OPTION
     alone = [candidate for candidate in this_pass.survey.candidates if candidate.name == "b"]
     assert not isinstance(consolidated(alone, this_pass, method="single"), Refusal)
 
@@ -151,8 +151,8 @@ def test_too_few_cheaper_types_for_min_values_are_none() -> None:
         some = Requirement(labels.INSTANCE_TYPE, False, ("t-1", "t-16", "t-4"), min_values=least)
         pool = a_pool("default", ON_DEMAND, some, disruption=OPEN)
         this_pass = DisruptionPass(world(a_node_of(LARGE), pods=(pod_on("node-1"),), node_pools=(pool,)))
-        found = consolidated(this_pass.survey.candidates, this_pass, method="single")
-        assert (found.message if isinstance(found, Refusal) else "") == says
+        consolidation = consolidated(this_pass.survey.candidates, this_pass, method="single")
+        assert (consolidation.message if isinstance(consolidation, Refusal) else "") == says
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_only_spot_nodes_alone_are_kept_from_spot(capacity_types: tuple[str, ...
     pairs = [a_node_of(LARGE, f"node-{n}", capacity_type=kind) for n, kind in enumerate(capacity_types)]
     pods = tuple(pod_on(f"node-{n}", cpu="700m") for n in range(len(pairs)))
     this_pass = DisruptionPass(world(*pairs, pods=pods, node_pools=(pool,), options=KARPENTER))
-    found = consolidated(this_pass.survey.candidates, this_pass, method="multi")
-    assert isinstance(found, Refusal) != kept
-    if not isinstance(found, Refusal):
-        assert [claim.capacity_types for claim in found.replacements] == [(labels.SPOT,)]
+    consolidation = consolidated(this_pass.survey.candidates, this_pass, method="multi")
+    assert isinstance(consolidation, Refusal) != kept
+    if not isinstance(consolidation, Refusal):
+        assert [claim.capacity_types for claim in consolidation.replacements] == [(labels.SPOT,)]
 
 
 def test_a_command_says_what_goes_where_and_what_that_saves() -> None:
@@ -183,19 +183,19 @@ def test_a_command_says_what_goes_where_and_what_that_saves() -> None:
     moves = (Move("default/on-a", "b"),)
     assert consolidated([first], beside, method="single") == Command(**terms, moves=moves, savings=first.price)
     alone = DisruptionPass(world(a_node_of(LARGE, "a"), pods=(pod_on("a"),)))
-    found = consolidated(alone.survey.candidates, alone, method="single")
-    assert isinstance(found, Command)
-    (new,) = found.replacements
+    consolidation = consolidated(alone.survey.candidates, alone, method="single")
+    assert isinstance(consolidation, Command)
+    (new,) = consolidation.replacements
     moves, savings = (Move("default/on-a", new.name),), first.price - new.price
-    assert found == Command(**terms, replacements=(new,), moves=moves, savings=savings)
+    assert consolidation == Command(**terms, replacements=(new,), moves=moves, savings=savings)
     assert savings > 0
 
 
 def test_a_refusal_says_what_is_missing() -> None:
     """Operators read it at the node."""
     apart = PodAffinityTerm(labels.HOSTNAME, a_selector(app="web"))
-    own = {"labels": {"app": "web"}, "anti_affinity": (apart,)}
-    pairs, pods = (a_node_of(LARGE, "a"), a_node_of(LARGE, "b")), (pod_on("a", **own), pod_on("b", **own))
+    web_fields = {"labels": {"app": "web"}, "anti_affinity": (apart,)}
+    pairs, pods = (a_node_of(LARGE, "a"), a_node_of(LARGE, "b")), (pod_on("a", **web_fields), pod_on("b", **web_fields))
     two = DisruptionPass(world(*pairs, pods=pods))
     both = two.survey.candidates
     assert consolidated(both, two, method="multi") == SeveralNodesNeeded(2)
@@ -310,34 +310,36 @@ def test_no_node_of_another_command_stays_for_a_cheaper_zone() -> None:
     moved, fleeing = spread_pod("home", 1), pod_on("drifts", "api", cpu="1500m", anti_affinity=(avoids,))
     snapshot = cluster(moved, fleeing)
     (home, drifts), (claim, away) = snapshot.nodes, drifted_away(snapshot)
-    found = disrupt(msgspec.structs.replace(snapshot, nodes=(home, away), node_claims=(snapshot.node_claims[0], claim)))
+    plan = disrupt(msgspec.structs.replace(snapshot, nodes=(home, away), node_claims=(snapshot.node_claims[0], claim)))
     assert drifts.name == away.name
-    assert {command.reason: launches((command,)) for command in found.commands} == {
+    assert {command.reason: launches((command,)) for command in plan.commands} == {
         "Drifted": [(AWAY,)], "Underutilized": [(HOME,)],
     }  # fmt: skip
 
 
 def test_a_node_that_stays_in_any_case_costs_no_cheaper_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a node of another command that would go without the cheaper zone is a reason to give it up."""
-    asked: list[list[str]] = []
+    nodes_tried: list[list[str]] = []
 
     def refusing(
         commands: Sequence[Command], disruption_pass: DisruptionPass, *, worthwhile: int
     ) -> tuple[list[Command], dict[str, Refusal]]:
-        found, objections = valid_commands(commands, disruption_pass, worthwhile=worthwhile)
-        asked.append(sorted(name for command in found for name in command.nodes))
-        return [command for command in found if command.nodes != ("other",)], {**objections, "other": NO_SAVING}
+        valid, objections = valid_commands(commands, disruption_pass, worthwhile=worthwhile)
+        nodes_tried.append(sorted(name for command in valid for name in command.nodes))
+        return [command for command in valid if command.nodes != ("other",)], {**objections, "other": NO_SAVING}
 
     monkeypatch.setattr(waves, "valid_commands", refusing)
     plan = disrupt(cluster(spread_pod("home", 1), pod_on("other", cpu="1500m")))
-    assert asked[0] == ["home", "other"]
+    assert nodes_tried[0] == ["home", "other"]
     assert [(command.nodes, launches((command,))) for command in plan.commands] == [(("home",), [(AWAY,)])]
 
 
 def drifted_away(snapshot: Snapshot) -> tuple[NodeClaim, Node]:
     """The last node, drifted, in a zone in which nothing is launched."""
     claim, node = drifted((snapshot.node_claims[-1], snapshot.nodes[-1]))
-    claim, node = (msgspec.structs.replace(one, labels={**one.labels, labels.ZONE: ZONES[2]}) for one in (claim, node))
+    claim, node = (
+        msgspec.structs.replace(state, labels={**state.labels, labels.ZONE: ZONES[2]}) for state in (claim, node)
+    )
     return claim, node
 
 
@@ -401,8 +403,8 @@ def test_a_node_without_a_known_price_stays(label: str) -> None:
     )
     this_pass = DisruptionPass(world(nameless, pods=(pod_on("node-1"),)))
     (candidate,) = this_pass.survey.candidates
-    found = objection(candidate, this_pass)
-    assert found == PriceUnknown("node-1", kept.get(labels.INSTANCE_TYPE, "(none)"))
+    refusal = objection(candidate, this_pass)
+    assert refusal == PriceUnknown("node-1", kept.get(labels.INSTANCE_TYPE, "(none)"))
 
 
 @pytest.mark.parametrize(
@@ -416,8 +418,8 @@ def test_a_drifted_node_waits_for_the_rollout_of_its_pool(is_stopped: bool, reas
             drifted(a_node_of(LARGE)), a_node_of(LARGE, "same"), pods=(pod_on("node-1"), pod_on("same")), rollouts=gates
         )
     )
-    found = {c.name: objection(c, this_pass) for c in this_pass.survey.candidates}
-    assert found == {"node-1": Stated(reason, "waits"), "same": None}
+    refusals = {c.name: objection(c, this_pass) for c in this_pass.survey.candidates}
+    assert refusals == {"node-1": Stated(reason, "waits"), "same": None}
 
 
 @pytest.mark.parametrize(("minutes", "over"), [(31, True), (30, True), (29, False)])
@@ -491,8 +493,8 @@ def test_the_command_that_saves_most_is_taken() -> None:
 
 
 def test_budgets_let_one_node_go() -> None:
-    one = a_pool("default", disruption=Disruption(budgets=(Budget("1"),)))
-    command = found(three(node_pools=(one,)))
+    one_at_a_time = a_pool("default", disruption=Disruption(budgets=(Budget("1"),)))
+    command = found(three(node_pools=(one_at_a_time,)))
     assert command is not None
     assert (command.method, command.nodes, command.replacements) == ("single", ("b",), ())
     none = a_pool("default", disruption=Disruption(budgets=(Budget("1"),)))
@@ -546,12 +548,12 @@ def test_a_node_goes_whose_target_may_not_begin(*, has_room: bool) -> None:
     """
     new = a_type("new", cpu="15", price=0.6)
     spot = a_type("spot", cpu="16", price=3.0)
-    one = a_pool("default", disruption=Disruption(budgets=(Budget("1"),)))
+    one_at_a_time = a_pool("default", disruption=Disruption(budgets=(Budget("1"),)))
     gates = msgspec.structs.replace(Options().feature_gates, spot_to_spot_consolidation=True)
     options = msgspec.structs.replace(THOROUGH, feature_gates=gates)
     pairs = (a_node_of(spot, "spot", capacity_type=labels.SPOT), a_node_of(MIDDLE, "other", capacity_type=labels.SPOT))
     pods = (pod_on("spot", cpu="8" if has_room else "14"), pod_on("other", cpu="3"))
-    snapshot = world(*pairs, pods=pods, node_pools=(one,), options=options)
+    snapshot = world(*pairs, pods=pods, node_pools=(one_at_a_time,), options=options)
     snapshot = msgspec.structs.replace(snapshot, catalogue=Catalogue(default=(MIDDLE, spot, new)))
     plan = disrupt(snapshot)
     assert [command.nodes for command in plan.commands] == ([("other",)] if has_room else [])
@@ -600,9 +602,9 @@ def test_a_protected_pod_is_named_before_anything_else() -> None:
     snapshot = world(a_node_of(SMALL), pods=(pod,))
     this_pass = DisruptionPass(snapshot)
     (candidate,) = this_pass.survey.candidates
-    assert [found.reason for found in blocks(candidate, this_pass)] == [NodeReason.DO_NOT_DISRUPT]
-    (found,) = blocked_nodes(this_pass, snapshot)
-    assert (found.node, found.reason) == ("node-1", NodeReason.DO_NOT_DISRUPT)
+    assert [block.reason for block in blocks(candidate, this_pass)] == [NodeReason.DO_NOT_DISRUPT]
+    (block,) = blocked_nodes(this_pass, snapshot)
+    assert (block.node, block.reason) == ("node-1", NodeReason.DO_NOT_DISRUPT)
 
 
 def test_an_unreadable_schedule_is_named_at_each_node() -> None:
@@ -611,9 +613,9 @@ def test_an_unreadable_schedule_is_named_at_each_node() -> None:
     plan = disrupt(
         world(a_node_of(SMALL), node_pools=(a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(bad,))),))
     )
-    (found,) = plan.blocked
-    assert found.reason == NodeReason.BUDGET
-    assert "spec.disruption.budgets[0]: '25' in the hour is not a range within 0 to 23" in found.message
+    (block,) = plan.blocked
+    assert block.reason == NodeReason.BUDGET
+    assert "spec.disruption.budgets[0]: '25' in the hour is not a range within 0 to 23" in block.message
 
 
 def test_a_node_that_goes_later_says_what_it_saves_and_one_that_is_kept_does_not_blame_the_budget() -> None:
@@ -624,12 +626,14 @@ def test_a_node_that_goes_later_says_what_it_saves_and_one_that_is_kept_does_not
     pods = (pod_on("a"), pod_on("b"), pod_on("full", cpu="3200m"))
     plan = disrupt(world(*nodes, full, pods=pods, node_pools=(pool,)))
     (gone,) = [name for command in plan.commands for name in command.nodes]
-    found = {block.node: block for block in plan.blocked}
+    blocks_by_node = {block.node: block for block in plan.blocked}
     (later,) = {"a", "b"} - {gone}
-    assert found[later].reason == NodeReason.BUDGET
-    assert found[later].message.endswith(f"let 1 of 3 nodes go for Underutilized now; their places are taken by {gone}")
-    assert found[later].savings > 0
-    assert (found["full"].reason, found["full"].savings) == (NodeReason.NO_CHEAPER_OPTION, 0)
+    assert blocks_by_node[later].reason == NodeReason.BUDGET
+    assert blocks_by_node[later].message.endswith(
+        f"let 1 of 3 nodes go for Underutilized now; their places are taken by {gone}"
+    )
+    assert blocks_by_node[later].savings > 0
+    assert (blocks_by_node["full"].reason, blocks_by_node["full"].savings) == (NodeReason.NO_CHEAPER_OPTION, 0)
 
 
 CLOSED = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("0"),))),)

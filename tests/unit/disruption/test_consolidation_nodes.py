@@ -38,7 +38,7 @@ def test_the_most_expensive_launches_together_stay_below_the_budget() -> None:
     for claim in narrowed:
         assert claim.capacity_types == ("spot",)
         options = ReplacementOptions.of(claim, snapshot)
-        assert max(worst_price(found) for _, found in options.types) < budget
+        assert max(worst_price(instance_type) for _, instance_type in options.types) < budget
 
 
 def test_without_a_budget_types_near_the_cheapest_are_kept() -> None:
@@ -76,8 +76,8 @@ def narrowed(
     names = tuple(t.name for t in types)
     fields = {"instance_types": names, "zones": ZONES, "capacity_types": ONLY_ON_DEMAND, **claim}
     planned = PlannedClaim(name="new", node_pool="default", node_class=CLASS_REF, price=price, **fields)
-    found = narrowed_claims([planned], budget, going, a_snapshot(types=types))
-    return None if found is None else found[0]
+    claims = narrowed_claims([planned], budget, going, a_snapshot(types=types))
+    return None if claims is None else claims[0]
 
 
 def on_demand(name: str, cents: int, *, zones: tuple[str, ...] = ZONES) -> InstanceType:
@@ -85,9 +85,9 @@ def on_demand(name: str, cents: int, *, zones: tuple[str, ...] = ZONES) -> Insta
 
 
 def test_a_launch_costs_at_most_eight_fifths_of_what_was_planned() -> None:
-    found = narrowed(on_demand("ten", 10), on_demand("sixteen", 16), on_demand("seventeen", 17))
-    assert found is not None
-    assert (found.instance_types, found.price) == (("ten", "sixteen"), 10 * CENT)
+    claim = narrowed(on_demand("ten", 10), on_demand("sixteen", 16), on_demand("seventeen", 17))
+    assert claim is not None
+    assert (claim.instance_types, claim.price) == (("ten", "sixteen"), 10 * CENT)
 
 
 def test_new_nodes_share_a_budget_by_what_each_was_planned_for() -> None:
@@ -105,35 +105,35 @@ def test_new_nodes_share_a_budget_by_what_each_was_planned_for() -> None:
         )
         for cents in (10, 20)
     ]
-    found = narrowed_claims(planned, 45 * CENT, {}, a_snapshot(types=types))
-    assert found is not None
-    assert [claim.instance_types for claim in found] == [("t10", "t14"), ("t20", "t29")]
-    assert [claim.name for claim in found] == ["new-10", "new-20"]
+    claims = narrowed_claims(planned, 45 * CENT, {}, a_snapshot(types=types))
+    assert claims is not None
+    assert [claim.instance_types for claim in claims] == [("t10", "t14"), ("t20", "t29")]
+    assert [claim.name for claim in claims] == ["new-10", "new-20"]
 
 
 def test_a_type_that_is_cheap_in_one_zone_alone_is_bought_there() -> None:
     expensive = on_demand("one", 90, zones=ZONES[1:]).offerings
     cheap = on_demand("one", 10, zones=ZONES[:1])
-    found = narrowed(msgspec.structs.replace(cheap, offerings=(*expensive, *cheap.offerings)))
-    assert found is not None
-    assert (found.zones, found.price) == (ZONES[:1], 10 * CENT)
+    claim = narrowed(msgspec.structs.replace(cheap, offerings=(*expensive, *cheap.offerings)))
+    assert claim is not None
+    assert (claim.zones, claim.price) == (ZONES[:1], 10 * CENT)
 
 
 def test_a_new_node_is_spot_where_that_is_no_more_expensive_and_meets_what_its_pool_asks_for() -> None:
     """Else it is on demand, and a reservation keeps its name."""
     both = (labels.ON_DEMAND, labels.SPOT)
     cheap, other = a_type("cheap", price=0.25), on_demand("other", 26)
-    found = narrowed(cheap, other, capacity_types=both)
-    assert found is not None
-    assert (found.capacity_types, found.instance_types) == ((labels.SPOT,), ("cheap",))
+    claim = narrowed(cheap, other, capacity_types=both)
+    assert claim is not None
+    assert (claim.capacity_types, claim.instance_types) == ((labels.SPOT,), ("cheap",))
     two = Requirement(labels.INSTANCE_TYPE, False, ("cheap", "other"), min_values=2)
-    found = narrowed(cheap, other, capacity_types=both, requirements=(two,), price=25 * CENT)
-    assert found is not None
-    assert (found.capacity_types, found.instance_types) == (ONLY_ON_DEMAND, ("cheap", "other"))
+    claim = narrowed(cheap, other, capacity_types=both, requirements=(two,), price=25 * CENT)
+    assert claim is not None
+    assert (claim.capacity_types, claim.instance_types) == (ONLY_ON_DEMAND, ("cheap", "other"))
     costly = a_type("cheap", price=0.5, capacity_types=(labels.SPOT,))
-    found = narrowed(costly, on_demand("other", 10), capacity_types=both)
-    assert found is not None
-    assert found.capacity_types == ONLY_ON_DEMAND
+    claim = narrowed(costly, on_demand("other", 10), capacity_types=both)
+    assert claim is not None
+    assert claim.capacity_types == ONLY_ON_DEMAND
 
 
 def test_what_is_sold_nowhere_is_not_launched() -> None:
@@ -145,42 +145,42 @@ def test_what_is_sold_nowhere_is_not_launched() -> None:
 def test_a_node_is_replaced_by_its_like_only_where_that_costs_less() -> None:
     types = (on_demand("ten", 10), on_demand("eleven", 11))
     for least, names in ((11 * CENT, ("ten", "eleven")), (10 * CENT, ("eleven",))):
-        found = narrowed(*types, going={"ten": least})
-        assert found is not None
-        assert found.instance_types == names
+        claim = narrowed(*types, going={"ten": least})
+        assert claim is not None
+        assert claim.instance_types == names
 
 
 def test_the_cheapest_type_is_kept_though_another_is_near_in_more_zones() -> None:
     expensive = on_demand("one", 90, zones=ZONES[1:]).offerings
     cheap = on_demand("one", 10, zones=ZONES[:1])
     both = msgspec.structs.replace(cheap, offerings=(*cheap.offerings, *expensive)), on_demand("two", 15)
-    found = narrowed(*both)
-    assert found is not None
-    assert (found.instance_types, found.zones, found.price) == (("one", "two"), ZONES[:1], 10 * CENT)
+    claim = narrowed(*both)
+    assert claim is not None
+    assert (claim.instance_types, claim.zones, claim.price) == (("one", "two"), ZONES[:1], 10 * CENT)
 
 
 def test_min_values_count_more_than_what_was_planned_and_less_than_a_budget() -> None:
     two = Requirement(labels.INSTANCE_TYPE, False, ("ten", "seventeen"), min_values=2)
     types = (on_demand("ten", 10), on_demand("seventeen", 17))
-    found = narrowed(*types, requirements=(two,))
-    assert found is not None
-    assert found.instance_types == ("ten", "seventeen")
+    claim = narrowed(*types, requirements=(two,))
+    assert claim is not None
+    assert claim.instance_types == ("ten", "seventeen")
     assert narrowed(*types, requirements=(two,), budget=18 * CENT) is None
 
 
 def test_a_reservation_keeps_its_fallback_where_no_spot_is_admitted_and_none_where_it_is() -> None:
     fallback = (labels.ON_DEMAND, labels.RESERVED)
     reserved, other = a_type("one", price=0.9, capacity_types=fallback), on_demand("two", 15)
-    found = narrowed(reserved, other, capacity_types=fallback)
-    assert found is not None
-    assert (found.capacity_types, found.instance_types) == (fallback, ("one", "two"))
+    claim = narrowed(reserved, other, capacity_types=fallback)
+    assert claim is not None
+    assert (claim.capacity_types, claim.instance_types) == (fallback, ("one", "two"))
     kinds = (*fallback, labels.SPOT)
-    found = narrowed(a_type("one", price=0.2, capacity_types=kinds), capacity_types=kinds)
-    assert found is not None
-    assert found.capacity_types == (labels.RESERVED,)
-    found = narrowed(on_demand("two", 10), capacity_types=(labels.ON_DEMAND, labels.SPOT))
-    assert found is not None
-    assert found.capacity_types == ONLY_ON_DEMAND
+    claim = narrowed(a_type("one", price=0.2, capacity_types=kinds), capacity_types=kinds)
+    assert claim is not None
+    assert claim.capacity_types == (labels.RESERVED,)
+    claim = narrowed(on_demand("two", 10), capacity_types=(labels.ON_DEMAND, labels.SPOT))
+    assert claim is not None
+    assert claim.capacity_types == ONLY_ON_DEMAND
 
 
 # Minutes until savings have paid for a move.

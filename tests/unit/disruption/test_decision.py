@@ -226,9 +226,9 @@ def test_drift_and_one_node_are_tried_where_the_target_lets_none_go(
     guard = {"annotations": {labels.DO_NOT_DISRUPT: "true"}}
     names = ("target", "drift", "single")
     nodes, pods = (a_node_of(SMALL, name) for name in names), tuple(pod_on(name, **guard) for name in names)
-    found = run(world(*nodes, pods=pods, options=options))
-    assert [command.method for command in found.commands] == expected
-    assert [candidate.name for candidate in found.survey.candidates] == sorted({*names} - {*expected})
+    decision = run(world(*nodes, pods=pods, options=options))
+    assert [command.method for command in decision.commands] == expected
+    assert [candidate.name for candidate in decision.survey.candidates] == sorted({*names} - {*expected})
 
 
 def test_the_search_has_the_steps_that_are_asked_for_and_its_own_end(monkeypatch: pytest.MonkeyPatch) -> None:

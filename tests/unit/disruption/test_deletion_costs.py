@@ -47,21 +47,21 @@ def test_a_mark_is_written_once_and_undone_when_the_node_stays() -> None:
 
 def test_a_mark_whose_cost_someone_removed_is_undone_and_ranks_no_pod() -> None:
     """A cost that is missing is not one that a user set."""
-    left = pod_on("a", "p", annotations={labels.STEERED: LEAVES_FIRST})
-    assert written(left, going=()) == {"p": UNMARKED}
-    assert written(left, pod_on("a", "q")) == {"q": MARKED}
+    marked = pod_on("a", "p", annotations={labels.STEERED: LEAVES_FIRST})
+    assert written(marked, going=()) == {"p": UNMARKED}
+    assert written(marked, pod_on("a", "q")) == {"q": MARKED}
 
 
 def test_costs_of_users_are_kept() -> None:
-    own = {labels.POD_DELETION_COST: "100"}
-    assert written(pod_on("a", "p", annotations=own), pod_on("a", "q")) == {}
+    user_cost = {labels.POD_DELETION_COST: "100"}
+    assert written(pod_on("a", "p", annotations=user_cost), pod_on("a", "q")) == {}
     changed = {**MARKED, labels.POD_DELETION_COST: "7"}
     assert written(pod_on("a", "p", annotations=changed)) == {"p": {labels.STEERED: None}}
 
 
 def test_other_workloads_of_the_node_are_marked_all_the_same() -> None:
-    own = pod_on("a", "p", annotations={labels.POD_DELETION_COST: "100"})
-    assert written(own, pod_on("a", "q", owners=(Owner("ReplicaSet", "api"),))) == {"q": MARKED}
+    with_cost = pod_on("a", "p", annotations={labels.POD_DELETION_COST: "100"})
+    assert written(with_cost, pod_on("a", "q", owners=(Owner("ReplicaSet", "api"),))) == {"q": MARKED}
 
 
 def test_only_replica_sets_ask_for_the_cost() -> None:

@@ -99,11 +99,11 @@ def half_empty(nodes: int, share: float, seed: int) -> Snapshot:
         kind, name = draw.choice(TYPES), f"n{number:02}"
         pair = a_node_of(kind, name)
         pairs.append(drifted(pair) if draw.random() < share else pair)
-        left = int(draw.uniform(0.1, 0.7) * kind.capacity["cpu"])
-        while left > 0:
+        free_cpu = int(draw.uniform(0.1, 0.7) * kind.capacity["cpu"])
+        while free_cpu > 0:
             cpu = draw.choice((200, 400, 700, 1100))
             pods.append(pod_on(name, f"p{len(pods)}", cpu=f"{cpu}m"))
-            left -= cpu
+            free_cpu -= cpu
     return a_snapshot(
         types=TYPES,
         nodes=tuple(node for _, node in pairs),
@@ -439,8 +439,8 @@ def test_new_nodes_of_both_targets_have_names_of_their_own() -> None:
     """Two large nodes of the other pool become one new one; the waiting target has new nodes of the same pool."""
     snapshot = blocked(nodes=0)
     pairs = [a_node_of(WAITING_POOLS_LARGE, f"b{n}", pool="other") for n in range(2)]
-    own = {"node_selector": (Requirement.one_of(labels.NODEPOOL, "other"),), "owners": OTHER}
-    pods = (pod_on(f"b{n}", f"b{n}-{m}", cpu="900m", **own) for n in range(2) for m in range(2))
+    to_other_pool = {"node_selector": (Requirement.one_of(labels.NODEPOOL, "other"),), "owners": OTHER}
+    pods = (pod_on(f"b{n}", f"b{n}-{m}", cpu="900m", **to_other_pool) for n in range(2) for m in range(2))
     assert snapshot.stored_target is not None
     planned = tuple(StoredNewNode(name=f"other-{n}", pods={}) for n in range(2))
     plan = disrupt(

@@ -59,8 +59,8 @@ def test_replacements_have_unique_names() -> None:
     """Otherwise, two commands of one pass request the same claim."""
     nodes = (drifted(a_node_of(SMALL)), drifted(a_node_of(SMALL, "node-2")))
     this_pass = DisruptionPass(world(*nodes, pods=(pod_on("node-1", cpu="900m"), pod_on("node-2", cpu="900m"))))
-    found = methods.find_left(this_pass)
-    names = [claim.name for command in found for claim in command.replacements]
+    commands = methods.find_left(this_pass)
+    names = [claim.name for command in commands for claim in command.replacements]
     assert len(set(names)) == len(names) == 2
 
 
@@ -174,10 +174,10 @@ def test_nodes_on_which_pods_are_expected_are_no_candidates() -> None:
     nodes = (a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), a_node_of(MIDDLE, "c"))
     until = {"a": NOW + timedelta(seconds=1), "b": NOW}
     named = DisruptionPass(world(*nodes, nominated_until=until))
-    assert [found.name for found in named.survey.candidates] == ["b", "c"]
+    assert [candidate.name for candidate in named.survey.candidates] == ["b", "c"]
     waiting = tuple(a_pod(name, cpu="3") for name in ("first", "second"))
     awaited = DisruptionPass(world(nodes[0], pods=waiting, nominated_until={"node-1": NOW}))
-    assert [found.name for found in awaited.survey.candidates] == []
+    assert [candidate.name for candidate in awaited.survey.candidates] == []
 
 
 # The fleet's cost, the total against which savings are reported.
@@ -226,8 +226,12 @@ def test_an_empty_node_whose_room_a_buffer_uses_takes_pods() -> None:
 def test_pods_of_a_leaving_node_move_to_what_has_room() -> None:
     snapshot = world(a_node_of(SMALL), a_node_of(LARGE, "node-2"), pods=(pod_on("node-1"), pod_on("node-2")))
     leaving, _ = DisruptionPass(snapshot).survey.candidates
-    found = Simulator(Planner(snapshot)).simulate([leaving], consolidation=False)
-    assert (found.claims, found.moves, found.stranded) == ((), (Move("default/on-node-1", "node-2"),), None)
+    simulation = Simulator(Planner(snapshot)).simulate([leaving], consolidation=False)
+    assert (simulation.claims, simulation.moves, simulation.stranded) == (
+        (),
+        (Move("default/on-node-1", "node-2"),),
+        None,
+    )
 
 
 def test_a_pod_that_was_already_unschedulable_strands_nothing() -> None:
@@ -251,11 +255,11 @@ def test_pods_of_the_leaving_node_are_told_from_pods_that_wait() -> None:
     waiting = a_pod("waits", cpu="3", is_marked_unschedulable=True)
     snapshot = world(a_node_of(SMALL), pods=(pod_on("node-1", cpu="900m"), waiting))
     (leaving,) = DisruptionPass(snapshot).survey.candidates
-    found = Simulator(Planner(snapshot)).simulate([leaving], consolidation=False)
-    assert found.stranded is None
-    assert {pod for claim in found.claims for pod in claim.pods} >= {"default/on-node-1"}
-    assert [move.pod for move in found.moves] == ["default/on-node-1"]
-    assert {move.to for move in found.moves} == {claim.name for claim in found.claims}
+    simulation = Simulator(Planner(snapshot)).simulate([leaving], consolidation=False)
+    assert simulation.stranded is None
+    assert {pod for claim in simulation.claims for pod in claim.pods} >= {"default/on-node-1"}
+    assert [move.pod for move in simulation.moves] == ["default/on-node-1"]
+    assert {move.to for move in simulation.moves} == {claim.name for claim in simulation.claims}
 
 
 def test_a_pod_without_a_place_is_named_with_its_reason() -> None:
@@ -269,12 +273,12 @@ def test_a_pod_without_a_place_is_named_with_its_reason() -> None:
 
 def test_a_node_that_is_not_initialized_may_never_be() -> None:
     claim, node = a_node_of(LARGE, "node-2")
-    own = {key: value for key, value in node.labels.items() if key != labels.INITIALIZED}
-    boots = (claim, msgspec.structs.replace(node, labels=own))
+    node_labels = {key: value for key, value in node.labels.items() if key != labels.INITIALIZED}
+    boots = (claim, msgspec.structs.replace(node, labels=node_labels))
     snapshot = world(a_node_of(SMALL), boots, pods=(pod_on("node-1"),))
     leaving = next(c for c in DisruptionPass(snapshot).survey.candidates if c.name == "node-1")
-    found = Simulator(Planner(snapshot)).simulate([leaving], consolidation=False)
-    assert found.stranded == PodOnUninitialized("default/on-node-1")
+    simulation = Simulator(Planner(snapshot)).simulate([leaving], consolidation=False)
+    assert simulation.stranded == PodOnUninitialized("default/on-node-1")
 
 
 class TestIntendedPlaces:
@@ -295,8 +299,8 @@ class TestIntendedPlaces:
             assert self.moves(planned) == (planned,)
 
     def test_of_other_pods_and_on_other_nodes_are_ignored(self) -> None:
-        (found,) = self.moves(Move("default/on-node-2", "node-3"), Move("default/on-node-1", "gone"))
-        assert found.pod == "default/on-node-1"
+        (move,) = self.moves(Move("default/on-node-2", "node-3"), Move("default/on-node-1", "gone"))
+        assert move.pod == "default/on-node-1"
 
     def test_on_closed_nodes_are_not_taken(self) -> None:
         assert self.moves(Move("default/on-node-1", "node-2"), closed=("node-2",)) == (
@@ -329,15 +333,15 @@ class TestNamesOfReplacements:
         names.take([a_plan(name="default-0")])
         claim = a_plan(name="default-0", pods=("default/p",))
         moves = (Move("default/p", "default-0"), Move("default/q", "default-0"))
-        found = names.renamed(Simulation((claim,), moves, PodUnplaced("default/p"), frozenset(), displaces=True))
-        assert [one.name for one in found.claims] == ["default-1"]
-        assert found.moves == (Move("default/p", "default-1"), Move("default/q", "default-0"))
-        assert (found.stranded, found.displaces) == (PodUnplaced("default/p"), True)
+        renamed = names.renamed(Simulation((claim,), moves, PodUnplaced("default/p"), frozenset(), displaces=True))
+        assert [claim.name for claim in renamed.claims] == ["default-1"]
+        assert renamed.moves == (Move("default/p", "default-1"), Move("default/q", "default-0"))
+        assert (renamed.stranded, renamed.displaces) == (PodUnplaced("default/p"), True)
 
     def test_two_claims_of_a_simulation_get_two_names(self) -> None:
         claims = (a_plan(name="x"), a_plan(name="y"))
-        found = self.names().renamed(Simulation(claims, (), None, frozenset(), displaces=False))
-        assert [one.name for one in found.claims] == ["default-0", "default-1"]
+        renamed = self.names().renamed(Simulation(claims, (), None, frozenset(), displaces=False))
+        assert [claim.name for claim in renamed.claims] == ["default-0", "default-1"]
 
 
 def test_a_pod_of_a_spread_takes_its_slot_in_another_zone() -> None:
@@ -350,8 +354,8 @@ def test_a_pod_of_a_spread_takes_its_slot_in_another_zone() -> None:
     snapshot = world(*pairs, pods=pods)
     leaving = next(c for c in DisruptionPass(snapshot).survey.candidates if c.name == "node-0")
     move = Move("default/web-0", "node-2")
-    found = Simulator(Planner(snapshot)).simulate([leaving], consolidation=True, planned_moves=[move])
-    assert (found.claims, found.moves, found.stranded) == ((), (move,), None)
+    simulation = Simulator(Planner(snapshot)).simulate([leaving], consolidation=True, planned_moves=[move])
+    assert (simulation.claims, simulation.moves, simulation.stranded) == ((), (move,), None)
 
 
 @pytest.mark.parametrize(("zone", "has_place"), [(ZONES[2], True), (ZONES[1], False)])
@@ -366,10 +370,10 @@ def test_a_pod_whose_new_node_is_in_another_zone_needs_a_place_there(zone: str, 
     pods += [pod_on(f"full-{n}", f"other-{n}", cpu="300m") for n in (0, 2)]
     snapshot = world(*pairs, pods=tuple(pods))
     leaving = next(c for c in DisruptionPass(snapshot).survey.candidates if c.name == "node-0")
-    found = Simulator(Planner(snapshot)).simulate(
+    simulation = Simulator(Planner(snapshot)).simulate(
         [leaving],
         consolidation=True,
         planned_moves=[Move("default/web-0", "new")],
         new_nodes=[a_plan(name="new", zones=(zone,))],
     )
-    assert ([claim.zones for claim in found.claims], not found.stranded) == ([(zone,)] * has_place, has_place)
+    assert ([claim.zones for claim in simulation.claims], not simulation.stranded) == ([(zone,)] * has_place, has_place)

@@ -108,9 +108,9 @@ def test_a_type_that_is_no_longer_sold_by_the_terms_of_the_node_is_gone(
     known: dict[str, str], offered: str, expected: str
 ) -> None:
     """A node that does not say its terms, as one that was adopted, has drifted from none."""
-    own = {key: value for key, value in CLAIM.labels.items() if key != labels.CAPACITY_TYPE}
+    claim_labels = {key: value for key, value in CLAIM.labels.items() if key != labels.CAPACITY_TYPE}
     types = (a_type(capacity_types=(offered,)),)
-    assert reason(changed(labels={**own, **known}), types=types) == expected
+    assert reason(changed(labels={**claim_labels, **known}), types=types) == expected
 
 
 def test_a_condition_without_a_reason_is_believed_as_well() -> None:

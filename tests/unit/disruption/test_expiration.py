@@ -52,8 +52,8 @@ def reserved(found: InstanceType) -> InstanceType:
 
 def in_block(pair: tuple[NodeClaim, Node]) -> tuple[NodeClaim, Node]:
     """The node, in the block cr-1."""
-    own = {labels.RESERVATION_ID: "cr-1", labels.RESERVATION_TYPE: "capacity-block"}
-    claim, node = (msgspec.structs.replace(one, labels={**one.labels, **own}) for one in pair)
+    block_labels = {labels.RESERVATION_ID: "cr-1", labels.RESERVATION_TYPE: "capacity-block"}
+    claim, node = (msgspec.structs.replace(state, labels={**state.labels, **block_labels}) for state in pair)
     return claim, node
 
 
@@ -75,8 +75,11 @@ def spot(name: str = "node-1") -> tuple[NodeClaim, Node]:
 
 def reasons(snapshot: Snapshot) -> list[tuple[str, tuple[str, ...]]]:
     """Each command's reason and the capacity types that it launches."""
-    found = disrupt(snapshot).commands
-    return [(one.reason, tuple(t for claim in one.replacements for t in claim.capacity_types)) for one in found]
+    commands = disrupt(snapshot).commands
+    return [
+        (command.reason, tuple(t for claim in command.replacements for t in claim.capacity_types))
+        for command in commands
+    ]
 
 
 def test_no_node_is_launched_for_a_saving_that_ends_soon() -> None:
@@ -143,11 +146,13 @@ def test_a_bound_on_all_decisions_counts_on_the_block() -> None:
 def test_a_market_without_such_reservations_stays_the_very_same() -> None:
     """Caches go by identity, and every pass begins with this."""
     snapshot = a_world(FAR, spot())
-    found = EndingReservations(snapshot, ending_reservations(snapshot))
-    assert found.avoided(snapshot) is found.allowed(snapshot) is snapshot
+    reservations = EndingReservations(snapshot, ending_reservations(snapshot))
+    assert reservations.avoided(snapshot) is reservations.allowed(snapshot) is snapshot
     assert DisruptionPass(snapshot).snapshot is snapshot
     middle = snapshot.catalogue.default[1]
-    full = tuple(msgspec.structs.replace(one, available=not one.reservation_id) for one in middle.offerings)
+    full = tuple(
+        msgspec.structs.replace(offering, available=not offering.reservation_id) for offering in middle.offerings
+    )
     taken = Catalogue((SMALL, msgspec.structs.replace(middle, offerings=full), LARGE))
     assert not EndingReservations(msgspec.structs.replace(snapshot, catalogue=taken), frozenset({"cr-1"})).take_nodes
     elsewhere = msgspec.structs.replace(
@@ -160,12 +165,17 @@ def test_types_of_one_class_are_closed_like_those_of_all() -> None:
     snapshot = a_world(NEAR, spot())
     market = Catalogue((), {"default": snapshot.catalogue.default, "other": (SMALL,)})
     snapshot = msgspec.structs.replace(snapshot, catalogue=market)
-    found = EndingReservations(snapshot, ending_reservations(snapshot))
-    closed = found.avoided(snapshot).catalogue
+    reservations = EndingReservations(snapshot, ending_reservations(snapshot))
+    closed = reservations.avoided(snapshot).catalogue
     assert closed.by_node_class["other"] == (SMALL,)
-    open_ = [o for one in closed.by_node_class["default"] for o in one.offerings if o.reservation_id and o.available]
+    open_ = [
+        o
+        for instance_type in closed.by_node_class["default"]
+        for o in instance_type.offerings
+        if o.reservation_id and o.available
+    ]
     assert open_ == []
-    assert found.allowed(found.avoided(snapshot)).catalogue is market
+    assert reservations.allowed(reservations.avoided(snapshot)).catalogue is market
 
 
 # When nodes expire.
@@ -291,10 +301,10 @@ def test_a_node_expires_soon_within_six_hours_or_a_tenth_of_its_life(
     days: float, left: timedelta, expected: bool
 ) -> None:
     """Otherwise, pods move to a node that they leave again; or no node of a pool with a short life takes any."""
-    found = claim(expire_after=timedelta(days=days))
-    end = expires_at(found)
+    expiring = claim(expire_after=timedelta(days=days))
+    end = expires_at(expiring)
     assert end is not None
-    assert expires_soon(found, end - left) is expected
+    assert expires_soon(expiring, end - left) is expected
 
 
 def test_without_an_age_a_node_never_expires() -> None:
@@ -333,7 +343,7 @@ def test_a_running_group_keeps_an_expired_node_unless_its_drain_is_bounded() -> 
     """Without a bound, the group ends first; with one, its end is waited for as long as the bound says."""
     claim, node = a_node_of(SMALL, "n1")
     notes = {labels.GROUP: "train", labels.GROUP_MINIMUM: "1"}
-    found = world((claim, node), pods=(pod_on("n1", "a", annotations=notes),))
-    assert objections(found, [claim.name]) == {claim.name: PodOfRunningGroup("default/a", "default/train")}
+    snapshot = world((claim, node), pods=(pod_on("n1", "a", annotations=notes),))
+    assert objections(snapshot, [claim.name]) == {claim.name: PodOfRunningGroup("default/a", "default/train")}
     bounded = msgspec.structs.replace(claim, termination_grace_period=timedelta(hours=1))
-    assert objections(msgspec.structs.replace(found, node_claims=(bounded,)), [claim.name]) == {}
+    assert objections(msgspec.structs.replace(snapshot, node_claims=(bounded,)), [claim.name]) == {}

@@ -86,9 +86,9 @@ def test_an_empty_drifted_node_goes_before_one_with_pods() -> None:
 def test_pods_of_a_drifted_node_move_to_no_other_drifted_node() -> None:
     """Otherwise, they move again, up to five times in a fleet of drifted nodes."""
     nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2")))
-    found = methods.find_left(DisruptionPass(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
-    assert [command.nodes for command in found] == [("node-1",), ("node-2",)]
-    assert [len(command.replacements) for command in found] == [1, 1]
+    commands = methods.find_left(DisruptionPass(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+    assert [command.nodes for command in commands] == [("node-1",), ("node-2",)]
+    assert [len(command.replacements) for command in commands] == [1, 1]
     assert (
         startable(disrupt(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))).commands)
         == disrupt(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))).commands
@@ -98,8 +98,8 @@ def test_pods_of_a_drifted_node_move_to_no_other_drifted_node() -> None:
 def test_pods_of_a_drifted_node_move_to_no_node_that_expires_soon() -> None:
     """Otherwise, they move again when it expires."""
     nodes = (drifted(a_node_of(LARGE)), expiring(a_node_of(LARGE, "node-2")))
-    (found,) = methods.find_left(DisruptionPass(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
-    assert (found.nodes, len(found.replacements)) == (("node-1",), 1)
+    (command,) = methods.find_left(DisruptionPass(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+    assert (command.nodes, len(command.replacements)) == (("node-1",), 1)
 
 
 def kept_for_now(pair: tuple[NodeClaim, Node]) -> tuple[NodeClaim, Node]:
@@ -111,8 +111,8 @@ def kept_for_now(pair: tuple[NodeClaim, Node]) -> tuple[NodeClaim, Node]:
 def test_pods_of_a_drifted_node_move_to_no_drifted_node_that_stays_for_now() -> None:
     """Otherwise, they move again as soon as nothing keeps it any more."""
     nodes = (drifted(a_node_of(LARGE)), kept_for_now(drifted(a_node_of(LARGE, "node-2"))))
-    (found,) = methods.find_left(DisruptionPass(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
-    assert (found.nodes, len(found.replacements)) == (("node-1",), 1)
+    (command,) = methods.find_left(DisruptionPass(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+    assert (command.nodes, len(command.replacements)) == (("node-1",), 1)
 
 
 def test_pods_of_a_drifted_node_move_to_no_drifted_node_of_a_static_pool() -> None:
@@ -120,8 +120,8 @@ def test_pods_of_a_drifted_node_move_to_no_drifted_node_of_a_static_pool() -> No
     pools = (a_pool("default", ON_DEMAND, disruption=OPEN), a_pool("fixed", ON_DEMAND, disruption=OPEN, replicas=1))
     nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2", pool="fixed")))
     pods = (pod_on("node-1"), pod_on("node-2"))
-    found = methods.find_left(DisruptionPass(a_world(*nodes, pods=pods, node_pools=pools)))
-    assert [(command.nodes, len(command.replacements)) for command in found] == [(("node-1",), 1)]
+    commands = methods.find_left(DisruptionPass(a_world(*nodes, pods=pods, node_pools=pools)))
+    assert [(command.nodes, len(command.replacements)) for command in commands] == [(("node-1",), 1)]
 
 
 def under_way(*drains: str) -> StoredTarget:
@@ -135,12 +135,12 @@ def test_pods_of_a_drifted_node_move_to_no_node_that_the_target_removes_later() 
     nodes = (drifted(a_node_of(LARGE)), a_node_of(LARGE, "node-2"), a_node_of(LARGE, "node-3"))
     snapshot = a_world(*nodes, pods=tuple(pod_on(f"node-{n}") for n in (1, 2, 3)))
     for target, place in ((None, "node-2"), (under_way("node-2"), "node-3")):
-        (found,) = methods.find_left(DisruptionPass(msgspec.structs.replace(snapshot, stored_target=target)))
-        assert {move.to for move in found.moves} == {place}
-    (found,) = methods.find_left(
+        (command,) = methods.find_left(DisruptionPass(msgspec.structs.replace(snapshot, stored_target=target)))
+        assert {move.to for move in command.moves} == {place}
+    (command,) = methods.find_left(
         DisruptionPass(msgspec.structs.replace(snapshot, stored_target=under_way("node-2", "node-3")))
     )
-    assert len(found.replacements) == 1, "no room is left on nodes that stay"
+    assert len(command.replacements) == 1, "no room is left on nodes that stay"
 
 
 def test_a_drifted_node_takes_pods_that_nothing_else_holds() -> None:
@@ -158,9 +158,9 @@ def test_a_rollout_limits_how_many_go() -> None:
     for allowed in (0, 1):
         gate = RolloutGate(allowed, "wait", is_stopped=not allowed)
         this_pass = DisruptionPass(a_world(*nodes, pods=pods, rollouts={"default": gate}))
-        found = [command.nodes for command in methods.find_drifted(this_pass)]
-        assert found[0] == ("node-3",), "nobody misses a node without pods"
-        assert len(found[1:]) == allowed
+        nodes_of_commands = [command.nodes for command in methods.find_drifted(this_pass)]
+        assert nodes_of_commands[0] == ("node-3",), "nobody misses a node without pods"
+        assert len(nodes_of_commands[1:]) == allowed
         code = NodeReason.ROLLOUT_CANARY if allowed else NodeReason.ROLLOUT_STOPPED
         assert {refused.reason for refused in this_pass.refusals.values()} == {code}
 
@@ -186,7 +186,7 @@ def test_commands_found_before_time_ran_out_are_kept() -> None:
     assert 0 < len(cut.commands) < len(whole.commands)
     assert cut.commands == whole.commands[: len(cut.commands)]
     left = {node.name for _, node in nodes} - {name for command in cut.commands for name in command.nodes}
-    assert {found.node for found in cut.blocked if found.reason == NodeReason.NOT_TRIED} == left
+    assert {block.node for block in cut.blocked if block.reason == NodeReason.NOT_TRIED} == left
     assert disrupt(snapshot, deadline=iter([*readings, *readings]).__next__) == cut, "the ledger plays it back"
 
 
@@ -210,9 +210,9 @@ def test_drifted_nodes_go_together_although_a_pod_waits() -> None:
     nodes = [a_node_of(MIDDLE, "a"), *(drifted(a_node_of(SMALL, name)) for name in names)]
     pods = [pod_on("a", cpu="3200m"), pod_on("n0", cpu="50m"), *(pod_on(name, cpu="900m") for name in names[1:])]
     snapshot = a_world(*nodes, pods=(*pods, a_pod("waits", cpu="300m", memory="64Mi")), options=KARPENTER)
-    found = methods.find_drifted(DisruptionPass(snapshot))
-    assert [command.nodes[0] for command in found] == names
-    assert [move.to for move in found[0].moves] == ["a"]
+    commands = methods.find_drifted(DisruptionPass(snapshot))
+    assert [command.nodes[0] for command in commands] == names
+    assert [move.to for move in commands[0].moves] == ["a"]
 
 
 def test_nodes_go_in_the_order_in_which_they_drifted_and_those_without_a_moment_last() -> None:
@@ -225,8 +225,8 @@ def test_nodes_go_in_the_order_in_which_they_drifted_and_those_without_a_moment_
         changed = msgspec.structs.replace(claim, conditions={**claim.conditions, DRIFTED: condition})
         nodes.append((changed, node))
     snapshot = a_world(*nodes, pods=tuple(pod_on(name, cpu="900m") for name in moments))
-    found = methods.find_left(DisruptionPass(snapshot))
-    assert [command.nodes for command in found] == [("c",), ("b",), ("a",), ("d",)]
+    commands = methods.find_left(DisruptionPass(snapshot))
+    assert [command.nodes for command in commands] == [("c",), ("b",), ("a",), ("d",)]
 
 
 def test_a_command_that_depends_on_another_waits_for_the_next_call_and_uses_no_budget() -> None:
@@ -240,8 +240,8 @@ def test_a_command_that_depends_on_another_waits_for_the_next_call_and_uses_no_b
     two = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("2"),))),)
     zones = (ZONES[0], ZONES[1], ZONES[0])
     nodes = [drifted(a_node_of(SMALL, name, zone=zone)) for name, zone in zip("abc", zones, strict=True)]
-    found = methods.find_left(DisruptionPass(a_world(*nodes, pods=pods, node_pools=two)))
-    assert [command.nodes for command in found] == [("a",), ("c",)]
+    commands = methods.find_left(DisruptionPass(a_world(*nodes, pods=pods, node_pools=two)))
+    assert [command.nodes for command in commands] == [("a",), ("c",)]
 
 
 # Nodes without pods are deleted.
@@ -256,14 +256,14 @@ def test_empty_node_is_deleted() -> None:
 
 def test_the_most_expensive_empty_node_goes_first_within_budgets() -> None:
     """Each removal disrupts the same, so the largest saving comes first."""
-    one = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),))),)
+    pools = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),))),)
     nodes = (a_node_of(SMALL), a_node_of(LARGE, "node-2"), a_node_of(MIDDLE, "node-3"))
     assert [c.nodes for c in methods.find_empty(DisruptionPass(a_world(*nodes)))] == [
         ("node-2",),
         ("node-3",),
         ("node-1",),
     ]
-    assert [c.nodes for c in methods.find_empty(DisruptionPass(a_world(*nodes, node_pools=one)))] == [("node-2",)]
+    assert [c.nodes for c in methods.find_empty(DisruptionPass(a_world(*nodes, node_pools=pools)))] == [("node-2",)]
 
 
 @pytest.mark.parametrize(("fits", "gone"), [(False, [("node-1",)]), (True, [])])

@@ -37,10 +37,10 @@ ONLY_RESERVED = Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED)
 
 def reserved_node(name: str) -> tuple[NodeClaim, Node]:
     claim, node = a_node_of(MIDDLE, name=name, capacity_type=labels.RESERVED)
-    own = {labels.RESERVATION_ID: "cr-1"}
+    reservation_labels = {labels.RESERVATION_ID: "cr-1"}
     return (
-        msgspec.structs.replace(claim, labels={**claim.labels, **own}),
-        msgspec.structs.replace(node, labels={**node.labels, **own}),
+        msgspec.structs.replace(claim, labels={**claim.labels, **reservation_labels}),
+        msgspec.structs.replace(node, labels={**node.labels, **reservation_labels}),
     )
 
 
@@ -49,7 +49,9 @@ def a_full_reservation(**changes: Any) -> Catalogue:
         MIDDLE.name, ZONES[0], labels.RESERVED, 1, **{"available": False, "reservation_id": "cr-1", **changes}
     )
     middle = msgspec.structs.replace(MIDDLE, offerings=(*MIDDLE.offerings, offering))
-    return Catalogue(default=tuple(middle if one.name == middle.name else one for one in TYPES))
+    return Catalogue(
+        default=tuple(middle if instance_type.name == middle.name else instance_type for instance_type in TYPES)
+    )
 
 
 def a_fleet(*nodes: tuple[NodeClaim, Node], **changes: Any) -> Snapshot:
@@ -159,10 +161,12 @@ def test_a_type_that_only_the_reservation_offers_is_launched_into_again() -> Non
     """A block of accelerators may have no other offering in the region."""
     full = a_full_reservation()
     alone = tuple(
-        msgspec.structs.replace(one, offerings=one.offerings[-1:]) if one.name == MIDDLE.name else one
-        for one in full.default
+        msgspec.structs.replace(instance_type, offerings=instance_type.offerings[-1:])
+        if instance_type.name == MIDDLE.name
+        else instance_type
+        for instance_type in full.default
     )
-    (offering,) = next(one.offerings for one in alone if one.name == MIDDLE.name)
+    (offering,) = next(instance_type.offerings for instance_type in alone if instance_type.name == MIDDLE.name)
     assert offering.reservation_id == "cr-1"
     assert objection_to(a_fleet(catalogue=Catalogue(default=alone))) is None
 

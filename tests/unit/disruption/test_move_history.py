@@ -114,7 +114,7 @@ def test_a_launch_is_shared_by_the_commands_that_may_have_caused_it() -> None:
     """Otherwise, one node, launched for one pod, counts against all commands of a wave."""
     history = after_a_move(before=after_a_move(), name="two")
     changed = history.after_launch([a_launch(60, WEB)], NOW)
-    assert {found.spent for found in changed.outcomes.values()} == {30}
+    assert {outcome.spent for outcome in changed.outcomes.values()} == {30}
     assert changed.workloads == {}
 
 
@@ -246,9 +246,9 @@ def test_a_workload_that_was_forgotten_meanwhile_is_held_nevertheless() -> None:
 def test_a_node_stays_for_the_first_of_its_pods_that_must_not_move_again() -> None:
     pods = (pod_on("n", "other", owners=()), pod_on("n", "web"))
     held = MovedWorkload(name=pods[1].workload, moving_since=NOW, moved_at=NOW, unpaid_moves=1, held_until=NOW + HOUR)
-    said = first_reason({held.name: held}, pods, NOW)
-    assert said is not None
-    assert said == held.keeps(pods[1], NOW)
+    refusal = first_reason({held.name: held}, pods, NOW)
+    assert refusal is not None
+    assert refusal == held.keeps(pods[1], NOW)
     assert first_reason({held.name: held}, pods, NOW + HOUR) is None
     assert first_reason({held.name: held}, pods[:1], NOW) is None
     assert first_reason({}, pods, NOW) is None
@@ -303,9 +303,9 @@ def test_nothing_follows_while_the_first_node_goes_or_its_pods_are_not_ready() -
 
 def test_only_budgets_limit_a_rollout_once_pods_are_ready_on_a_new_node() -> None:
     cluster = world(OLD, a_new_node(), pods=(a_pod_on("node-2", age=2 * MINUTE),))
-    found = rollouts(cluster, begun(cluster, failures=2, stopped_until=NOW, message="no"))["default"]
-    assert found.gate is None
-    assert found.rollout == msgspec.structs.replace(begun(cluster)["default"], is_proven=True)
+    pool_rollout = rollouts(cluster, begun(cluster, failures=2, stopped_until=NOW, message="no"))["default"]
+    assert pool_rollout.gate is None
+    assert pool_rollout.rollout == msgspec.structs.replace(begun(cluster)["default"], is_proven=True)
 
 
 def test_a_new_node_that_is_not_initialized_proves_nothing() -> None:
@@ -326,13 +326,13 @@ def test_a_pod_that_does_not_become_ready_stops_it() -> None:
     ill = a_pod_on("node-2", age=5 * MINUTE, is_ready=False)
     cluster = world(OLD, a_new_node(), pods=(ill,))
     for proven in (False, True):
-        found = rollouts(cluster, begun(cluster, is_proven=proven))["default"]
-        assert found.gate is not None
-        assert found.gate.is_stopped
-        assert not found.rollout.is_proven
-        assert found.rollout.stopped_until == NOW + 30 * MINUTE
-        assert found.gate.allowed == 0
-        assert ill.key in found.gate.message
+        pool_rollout = rollouts(cluster, begun(cluster, is_proven=proven))["default"]
+        assert pool_rollout.gate is not None
+        assert pool_rollout.gate.is_stopped
+        assert not pool_rollout.rollout.is_proven
+        assert pool_rollout.rollout.stopped_until == NOW + 30 * MINUTE
+        assert pool_rollout.gate.allowed == 0
+        assert ill.key in pool_rollout.gate.message
 
 
 def test_pods_that_fail_on_old_nodes_too_do_not_stop_it() -> None:
@@ -371,9 +371,9 @@ def test_a_changed_template_begins_a_new_rollout() -> None:
     known = begun(cluster, failures=3, stopped_until=NOW + 9 * MINUTE, message="no")
     (pool,) = cluster.node_pools
     changed = msgspec.structs.replace(pool, own_annotations={labels.NODEPOOL_HASH: "another"})
-    found = rollouts(msgspec.structs.replace(cluster, node_pools=(changed,)), known)["default"]
-    assert found.rollout.failures == 0
-    assert found.rollout.started_at == NOW
+    pool_rollout = rollouts(msgspec.structs.replace(cluster, node_pools=(changed,)), known)["default"]
+    assert pool_rollout.rollout.failures == 0
+    assert pool_rollout.rollout.started_at == NOW
 
 
 def test_pools_without_drifted_nodes_have_no_rollout() -> None:
@@ -446,10 +446,10 @@ def test_a_node_that_has_drifted_itself_proves_nothing_however_young_it_is() -> 
 def test_a_replacement_that_drifts_again_stops_the_rollout_and_each_stop_lets_one_more_try() -> None:
     """Nodes of a NodePool that requires a label that no type has were replaced without end: 170 evictions in 40 minutes."""
     again = drifted(a_new_node(age=5 * MINUTE))
-    found = gate_with(new=again, drifted_again={"gone": NOW - 9 * MINUTE})
-    assert (found.gate and found.gate.is_stopped, found.rollout.failures) == (True, 1)
-    assert found.rollout.message.endswith("drifted again: default-node-2, gone")
-    assert found.rollout.drifted_again == {}
+    gate = gate_with(new=again, drifted_again={"gone": NOW - 9 * MINUTE})
+    assert (gate.gate and gate.gate.is_stopped, gate.rollout.failures) == (True, 1)
+    assert gate.rollout.message.endswith("drifted again: default-node-2, gone")
+    assert gate.rollout.drifted_again == {}
     until = NOW - MINUTE
     tried = gate_with(new=again, failures=1, stopped_until=until)
     assert (tried.gate and tried.gate.allowed, tried.rollout.failures) == (1, 1)
@@ -459,9 +459,9 @@ def test_a_replacement_that_drifts_again_stops_the_rollout_and_each_stop_lets_on
 def test_one_replacement_that_was_changed_by_hand_stops_nothing() -> None:
     """It stopped the rollout for half an hour, with a reason that was wrong."""
     changed = drifted(a_new_node(age=5 * MINUTE))
-    found = gate_with(new=changed, drifted_again={"long-ago": NOW - PERIOD})
-    assert (found.gate and found.gate.allowed, found.rollout.failures) == (1, 0)
-    assert found.rollout.drifted_again == {"default-node-2": NOW - 5 * MINUTE}
+    gate = gate_with(new=changed, drifted_again={"long-ago": NOW - PERIOD})
+    assert (gate.gate and gate.gate.allowed, gate.rollout.failures) == (1, 0)
+    assert gate.rollout.drifted_again == {"default-node-2": NOW - 5 * MINUTE}
 
 
 def test_one_that_drifts_before_it_is_ready_was_not_changed_by_hand() -> None:
@@ -524,22 +524,24 @@ def test_what_a_new_node_would_be_decides_whether_a_rollout_is_another_one() -> 
     Other classes and the pool's budgets do not.
     """
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, own_annotations={labels.NODEPOOL_HASH: "1"})
-    own = NodeClass(name="default", amis=(("ami-1", ()),), own_annotations={labels.NODECLASS_HASH: "1"})
+    node_class = NodeClass(name="default", amis=(("ami-1", ()),), own_annotations={labels.NODECLASS_HASH: "1"})
     other = NodeClass(name="other", amis=(("ami-9", ()),))
-    before = a_rollout_of(pool, other, own).target
+    before = a_rollout_of(pool, other, node_class).target
     same = (
-        a_rollout_of(pool, own),
-        a_rollout_of(msgspec.structs.replace(pool, weight=9), own),
-        a_rollout_of(pool, msgspec.structs.replace(own, subnets=(("subnet-2", "zone"),), reservations=("cr-2",))),
+        a_rollout_of(pool, node_class),
+        a_rollout_of(msgspec.structs.replace(pool, weight=9), node_class),
+        a_rollout_of(
+            pool, msgspec.structs.replace(node_class, subnets=(("subnet-2", "zone"),), reservations=("cr-2",))
+        ),
     )
     different = (
-        a_rollout_of(msgspec.structs.replace(pool, own_annotations={labels.NODEPOOL_HASH: "2"}), own),
-        a_rollout_of(pool, msgspec.structs.replace(own, own_annotations={labels.NODECLASS_HASH: "2"})),
-        a_rollout_of(pool, msgspec.structs.replace(own, amis=(("ami-2", ()),))),
+        a_rollout_of(msgspec.structs.replace(pool, own_annotations={labels.NODEPOOL_HASH: "2"}), node_class),
+        a_rollout_of(pool, msgspec.structs.replace(node_class, own_annotations={labels.NODECLASS_HASH: "2"})),
+        a_rollout_of(pool, msgspec.structs.replace(node_class, amis=(("ami-2", ()),))),
         a_rollout_of(pool, other),
-        a_rollout_of(msgspec.structs.replace(pool, requirements=pool.requirements[1:]), own),
+        a_rollout_of(msgspec.structs.replace(pool, requirements=pool.requirements[1:]), node_class),
         *(
-            a_rollout_of(pool, msgspec.structs.replace(own, **selected))
+            a_rollout_of(pool, msgspec.structs.replace(node_class, **selected))
             for selected in (
                 {"security_groups": ("sg-2",)},
                 {"placement_group": "pg-2"},
@@ -570,8 +572,10 @@ def test_only_a_deselected_subnet_or_reservation_of_a_node_begins_another_rollou
         known: Rollout | None, *subnets: str, reservations: tuple[str, ...] = ("cr-1",), at: str = "one"
     ) -> Rollout:
         claim = msgspec.structs.replace(OLD[0], subnet_id=at, labels=OLD[0].labels | {labels.RESERVATION_ID: "cr-1"})
-        own = NodeClass(name="default", subnets=tuple((name, "z") for name in subnets), reservations=reservations)
-        return rollouts(world((claim, OLD[1]), node_classes=(own,)), {"default": known} if known else {})[
+        node_class = NodeClass(
+            name="default", subnets=tuple((name, "z") for name in subnets), reservations=reservations
+        )
+        return rollouts(world((claim, OLD[1]), node_classes=(node_class,)), {"default": known} if known else {})[
             "default"
         ].rollout
 
@@ -596,13 +600,16 @@ def test_each_pool_has_its_own_rollout() -> None:
     ill = a_pod_on("node-2", is_ready=False)
     cluster = world(OLD, a_new_node(), elsewhere, pods=(ill,), node_pools=pools)
     known = {name: seen.rollout for name, seen in rollouts(cluster, {}).items()}
-    earlier = {name: msgspec.structs.replace(one, started_at=NOW - 20 * MINUTE) for name, one in known.items()}
-    found = rollouts(cluster, earlier)
-    assert list(found) == ["default", "other"]
-    assert found["default"].rollout.is_stopped(NOW)
-    gate = found["other"].gate
+    earlier = {
+        name: msgspec.structs.replace(pool_rollout, started_at=NOW - 20 * MINUTE)
+        for name, pool_rollout in known.items()
+    }
+    rollouts_by_pool = rollouts(cluster, earlier)
+    assert list(rollouts_by_pool) == ["default", "other"]
+    assert rollouts_by_pool["default"].rollout.is_stopped(NOW)
+    gate = rollouts_by_pool["other"].gate
     assert gate is not None
-    assert (gate.allowed, gate.is_stopped, found["other"].rollout.node_pool) == (1, False, "other")
+    assert (gate.allowed, gate.is_stopped, rollouts_by_pool["other"].rollout.node_pool) == (1, False, "other")
 
 
 def test_a_known_rollout_of_the_same_target_keeps_its_beginning() -> None:
@@ -641,13 +648,13 @@ def test_a_change_that_is_taken_back_within_two_minutes_rolls_nothing(*, known: 
         for pool in changed.node_pools
     )
     changed = msgspec.structs.replace(changed, node_pools=(other,))
-    found = rollouts(changed, state)["default"]
-    assert found.gate is not None
-    assert (found.gate.allowed, found.gate.until) == (0, NOW + timedelta(minutes=2))
+    pool_rollout = rollouts(changed, state)["default"]
+    assert pool_rollout.gate is not None
+    assert (pool_rollout.gate.allowed, pool_rollout.gate.until) == (0, NOW + timedelta(minutes=2))
     back = msgspec.structs.replace(same, now=NOW + timedelta(minutes=1))
-    assert all(seen.gate is None for seen in rollouts(back, {"default": found.rollout}).values())
+    assert all(seen.gate is None for seen in rollouts(back, {"default": pool_rollout.rollout}).values())
     still = msgspec.structs.replace(changed, now=NOW + timedelta(minutes=2))
-    gate = rollouts(still, {"default": found.rollout})["default"].gate
+    gate = rollouts(still, {"default": pool_rollout.rollout})["default"].gate
     assert gate is not None
     assert gate.allowed == 1
 
@@ -656,10 +663,10 @@ def test_what_is_taken_back_counts_as_a_change_though_nothing_has_drifted() -> N
     cluster = world(a_node_of(MIDDLE))
     (pool,) = cluster.node_pools
     known = {pool.name: Rollout(node_pool=pool.name, target="2:other", started_at=cluster.now - timedelta(minutes=5))}
-    found = rollouts(cluster, known)[pool.name]
-    assert (found.gate, found.rollout.target) == (None, target_of(pool, cluster))
-    assert found.rollout.changed_at == (cluster.now - timedelta(minutes=5),)
-    assert rollouts(cluster, {pool.name: found.rollout}) == {}
+    pool_rollout = rollouts(cluster, known)[pool.name]
+    assert (pool_rollout.gate, pool_rollout.rollout.target) == (None, target_of(pool, cluster))
+    assert pool_rollout.rollout.changed_at == (cluster.now - timedelta(minutes=5),)
+    assert rollouts(cluster, {pool.name: pool_rollout.rollout}) == {}
 
 
 def test_no_node_with_pods_goes_while_the_specification_changes_again_and_again() -> None:

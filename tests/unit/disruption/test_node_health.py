@@ -21,10 +21,10 @@ def nodes(count: int, *ill: NodeCondition) -> tuple[StateNode, ...]:
     pairs = [a_node_of(TYPE, f"node-{n}") for n in range(count)]
     claim, node = pairs[0]
     pairs[0] = claim, msgspec.structs.replace(node, conditions=ill)
-    found = a_snapshot(
+    snapshot = a_snapshot(
         types=(TYPE,), nodes=tuple(node for _, node in pairs), node_claims=tuple(claim for claim, _ in pairs)
     )
-    return state_nodes(found)
+    return state_nodes(snapshot)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.type}={policy.status}")
@@ -32,11 +32,11 @@ def test_each_condition_is_tolerated_for_a_while(policy: RepairPolicy) -> None:
     """As long as in Karpenter's policies."""
     reason = {True: "NvidiaXID79Error", False: "NvidiaXID999Error"}[policy.reason != ""]
     for age, is_due in ((policy.patience - timedelta(seconds=1), False), (policy.patience, True)):
-        found = nodes(1, NodeCondition(policy.type, policy.status, NOW - age, reason))
-        illness = HealthCheck(found, NOW).illness(found[0])
+        unhealthy = nodes(1, NodeCondition(policy.type, policy.status, NOW - age, reason))
+        illness = HealthCheck(unhealthy, NOW).illness(unhealthy[0])
         assert (illness is not None) is is_due
         assert illness is None or illness.drain_within == policy.drain_within
-        assert HealthCheck(found, NOW).due(found) == ({found[0].claim_name} if is_due else set())
+        assert HealthCheck(unhealthy, NOW).due(unhealthy) == ({unhealthy[0].claim_name} if is_due else set())
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_a_drain_has_the_shortest_bound_of_what_is_due() -> None:
 @pytest.mark.parametrize(("count", "is_widespread"), [(1, False), (5, False), (3, False)])
 def test_one_unhealthy_node_is_not_too_many(count: int, is_widespread: bool) -> None:
     """A fifth of the pool, rounded up, may be unhealthy."""
-    found = nodes(count, NodeCondition("Ready", "False", NOW))
-    assert HealthCheck(found, NOW).is_widespread(found[0].node_pool) is is_widespread
+    unhealthy = nodes(count, NodeCondition("Ready", "False", NOW))
+    assert HealthCheck(unhealthy, NOW).is_widespread(unhealthy[0].node_pool) is is_widespread
 
 
 def test_conditions_without_a_policy_are_ignored() -> None:

@@ -27,11 +27,11 @@ def test_a_trial_uses_only_its_own_copy() -> None:
     cluster = msgspec.structs.replace(world(a_node_of(MIDDLE), a_node_of(MIDDLE, "node-2")), node_pools=pools)
     this_pass = DisruptionPass(cluster)
     first, second = this_pass.survey.candidates
-    left: BudgetReservation = this_pass.budgets.reservation()
-    assert left.allows(second, TerminationReason.DRIFTED)
-    assert left.take(first, TerminationReason.DRIFTED)
-    assert not left.allows(second, TerminationReason.DRIFTED)
-    assert not left.take(second, TerminationReason.DRIFTED)
+    reservation: BudgetReservation = this_pass.budgets.reservation()
+    assert reservation.allows(second, TerminationReason.DRIFTED)
+    assert reservation.take(first, TerminationReason.DRIFTED)
+    assert not reservation.allows(second, TerminationReason.DRIFTED)
+    assert not reservation.take(second, TerminationReason.DRIFTED)
     assert this_pass.budgets.reservation().take(second, TerminationReason.DRIFTED)
 
 

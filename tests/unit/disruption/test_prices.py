@@ -56,10 +56,10 @@ def test_below_is_strict() -> None:
 
 def test_planned_claim_is_narrowed_to_what_can_be_launched() -> None:
     """Every remaining type has an offering that meets all requirements of the claim."""
-    found = ReplacementOptions.of(claim(), BOTH).restricted_to(labels.SPOT).below(nanodollars(0.1)).planned()
-    assert found.instance_types == ("small",)
-    assert found.capacity_types == (labels.SPOT,)
-    assert found.price == nanodollars(0.04)
+    planned = ReplacementOptions.of(claim(), BOTH).restricted_to(labels.SPOT).below(nanodollars(0.1)).planned()
+    assert planned.instance_types == ("small",)
+    assert planned.capacity_types == (labels.SPOT,)
+    assert planned.price == nanodollars(0.04)
 
 
 def test_requirements_follow_the_narrowing() -> None:
@@ -68,8 +68,8 @@ def test_requirements_follow_the_narrowing() -> None:
         Requirement.one_of(labels.INSTANCE_TYPE, "small", "large"),
         Requirement.one_of(labels.CAPACITY_TYPE, *claim().capacity_types),
     )
-    found = ReplacementOptions.of(claim(requirements=wide), BOTH).restricted_to(labels.SPOT).first(1).planned()
-    assert found.requirements == (
+    planned = ReplacementOptions.of(claim(requirements=wide), BOTH).restricted_to(labels.SPOT).first(1).planned()
+    assert planned.requirements == (
         Requirement.one_of(labels.INSTANCE_TYPE, "small"),
         Requirement.one_of(labels.CAPACITY_TYPE, "spot"),
     )
@@ -78,14 +78,14 @@ def test_requirements_follow_the_narrowing() -> None:
 def test_types_that_are_excluded_stay_excluded() -> None:
     """A claim without a list of types gets none: launched again later, it may take types that are new by then."""
     not_large = Requirement.of(labels.INSTANCE_TYPE, "NotIn", ["large"])
-    found = ReplacementOptions.of(claim(instance_types=("small",), requirements=(not_large,)), BOTH).planned()
-    assert (found.instance_types, found.requirements) == (("small",), (not_large,))
+    planned = ReplacementOptions.of(claim(instance_types=("small",), requirements=(not_large,)), BOTH).planned()
+    assert (planned.instance_types, planned.requirements) == (("small",), (not_large,))
 
 
 def test_min_values() -> None:
     """MinValues count the distinct values of the types, cheapest first."""
-    asked = claim(requirements=(Requirement.of(labels.INSTANCE_TYPE, "In", ["small", "large"], 2),))
-    options = ReplacementOptions.of(asked, BOTH)
+    asking_claim = claim(requirements=(Requirement.of(labels.INSTANCE_TYPE, "In", ["small", "large"], 2),))
+    options = ReplacementOptions.of(asking_claim, BOTH)
     assert options.missing_values() == ""
     assert options.needed_for_min_values() == 2
     assert options.first(1).missing_values() == labels.INSTANCE_TYPE
@@ -93,8 +93,8 @@ def test_min_values() -> None:
 
 def test_zone_requirement_is_respected() -> None:
     """A claim limited to one zone has that zone's price."""
-    asked = claim(requirements=(Requirement.one_of(labels.ZONE, ZONES[1]),))
-    assert ReplacementOptions.of(asked, BOTH).planned().zones == (ZONES[1],)
+    asking_claim = claim(requirements=(Requirement.one_of(labels.ZONE, ZONES[1]),))
+    assert ReplacementOptions.of(asking_claim, BOTH).planned().zones == (ZONES[1],)
 
 
 def test_a_claim_without_spot_stays_on_demand() -> None:
@@ -110,19 +110,19 @@ def test_narrowing_keeps_how_many_values_are_asked_for() -> None:
         Requirement.of(labels.CAPACITY_TYPE, "In", list(claim().capacity_types), 2),
         Requirement.of("size", "Exists", [], 1),
     )
-    found = ReplacementOptions.of(claim(requirements=wide), BOTH).planned()
-    assert {r.key: r.min_values for r in found.requirements} == {r.key: r.min_values for r in wide}
+    planned = ReplacementOptions.of(claim(requirements=wide), BOTH).planned()
+    assert {r.key: r.min_values for r in planned.requirements} == {r.key: r.min_values for r in wide}
 
 
 def test_a_claim_that_a_commitment_covers_has_the_price_of_what_is_prepaid() -> None:
     """At its full price, what is paid for anyway never takes the place of a dearer node."""
     covered = claim(capacity_types=(labels.ON_DEMAND,), annotations={labels.COMMITMENT: "plan"})
-    found = ReplacementOptions.of(covered, BOTH)
+    options = ReplacementOptions.of(covered, BOTH)
     full = ReplacementOptions.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
-    assert {t.name: offerings[0].price for t, offerings in found.types} == {
+    assert {t.name: offerings[0].price for t, offerings in options.types} == {
         t.name: paid_for(offerings[0].price) for t, offerings in full.types
     }
-    assert 0 < found.price < full.price
+    assert 0 < options.price < full.price
 
 
 @pytest.mark.parametrize(
@@ -145,17 +145,17 @@ def test_an_offering_is_taken_only_where_the_claim_admits_it(
     one = Offering("small", ZONES[0], kind, 5, **offering)
     snapshot = a_snapshot(types=(msgspec.structs.replace(SMALL, offerings=(one,)),), node_pools=(a_pool(),))
     fields = {"capacity_types": (labels.ON_DEMAND, labels.RESERVED), **asked}
-    found = ReplacementOptions.of(claim(instance_types=("small", "unknown"), **fields), snapshot)
-    assert [(t.name, offerings) for t, offerings in found.types] == ([("small", (one,))] if admitted else [])
+    options = ReplacementOptions.of(claim(instance_types=("small", "unknown"), **fields), snapshot)
+    assert [(t.name, offerings) for t, offerings in options.types] == ([("small", (one,))] if admitted else [])
 
 
 def test_types_are_ordered_by_price_and_equals_by_name() -> None:
     types = tuple(a_type(name, price=price) for name, price in (("c", 0.1), ("d", 0.05), ("b", 0.1), ("a", 0.2)))
     names = tuple(t.name for t in types)
-    found = ReplacementOptions.of(claim(instance_types=names), a_snapshot(types=types, node_pools=(a_pool(),)))
-    assert [t.name for t, _ in found.types] == ["d", "b", "c", "a"]
-    assert found.price == nanodollars(0.02)
-    assert [t.name for t, _ in found.first(3).types] == ["d", "b", "c"]
+    options = ReplacementOptions.of(claim(instance_types=names), a_snapshot(types=types, node_pools=(a_pool(),)))
+    assert [t.name for t, _ in options.types] == ["d", "b", "c", "a"]
+    assert options.price == nanodollars(0.02)
+    assert [t.name for t, _ in options.first(3).types] == ["d", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_types_are_ordered_by_price_and_equals_by_name() -> None:
 )
 def test_min_values_of_several_labels(least: dict[str, int], missing: str, needed: int) -> None:
     """The type that has a value of its own may be the most expensive; what all types together lack takes all of them."""
-    asked = tuple(Requirement.of(key, "Exists", [], number) for key, number in least.items())
-    options = ReplacementOptions.of(claim(requirements=(Requirement.of("team", "Exists", []), *asked)), BOTH)
+    requirements = tuple(Requirement.of(key, "Exists", [], number) for key, number in least.items())
+    options = ReplacementOptions.of(claim(requirements=(Requirement.of("team", "Exists", []), *requirements)), BOTH)
     assert (options.missing_values(), options.needed_for_min_values()) == (missing, needed)
     assert options.can_launch("Strict") is not bool(missing)
     assert options.can_launch("BestEffort")

@@ -43,8 +43,8 @@ def removed(plan: DisruptionPlan) -> int:
 
 def taken(nodes: int, ago: timedelta, created_at: Any = LONG_AGO) -> dict[str, EvictedNode]:
     """Nodes that commands took so long ago."""
-    one = EvictedNode(node_pool="default", pods=1, at=NOW - ago, cpu=CPUS * 1000, created_at=created_at)
-    return {f"gone-{n}": one for n in range(nodes)}
+    evicted = EvictedNode(node_pool="default", pods=1, at=NOW - ago, cpu=CPUS * 1000, created_at=created_at)
+    return {f"gone-{n}": evicted for n in range(nodes)}
 
 
 def limit_of(snapshot: Snapshot) -> ShrinkLimit:
@@ -96,10 +96,10 @@ def test_one_node_may_go_however_large_it_is() -> None:
     """Otherwise a NodePool of one large node could never be replaced by a smaller one."""
     huge = a_type("t-192", cpu="192")
     snapshot = spare(nodes=1)
-    one = world(a_node_of(huge, "n0"), pods=(pod_on("n0"),), node_pools=snapshot.node_pools, options=HALF)
-    (candidate,) = DisruptionPass(one).survey.candidates
-    assert limit_of(one).allows([candidate])
-    after = msgspec.structs.replace(one, evicted_nodes=taken(4, HOUR / 2))
+    single = world(a_node_of(huge, "n0"), pods=(pod_on("n0"),), node_pools=snapshot.node_pools, options=HALF)
+    (candidate,) = DisruptionPass(single).survey.candidates
+    assert limit_of(single).allows([candidate])
+    after = msgspec.structs.replace(single, evicted_nodes=taken(4, HOUR / 2))
     refusal = limit_of(after).objection([candidate])
     assert refusal is not None
     assert refusal.reason is NodeReason.SHRINKING

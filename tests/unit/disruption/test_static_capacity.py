@@ -43,8 +43,8 @@ def address_room_fleet(
 ) -> Snapshot:
     """A static pool without nodes, in the zones of these subnets, of which some have few addresses."""
     pool = a_pool("default", ON_DEMAND, replicas=replicas)
-    own = tuple((subnet, ZONE_OF[subnet]) for subnet in subnets.split())
-    node_class = NodeClass(name="default", subnets=own, addresses_per_node=per_node)
+    subnet_zones = tuple((subnet, ZONE_OF[subnet]) for subnet in subnets.split())
+    node_class = NodeClass(name="default", subnets=subnet_zones, addresses_per_node=per_node)
     return world(node_pools=(pool,), options=ON, node_classes=(node_class,), subnet_addresses=dict(free))
 
 
@@ -247,8 +247,8 @@ def test_the_least_needed_node_goes_first() -> None:
     """Empty nodes go before nodes with pods, and nodes with a protected pod go last."""
     protected = pod_on("n-0", annotations={labels.DO_NOT_DISRUPT: "true"})
     pods = (protected, pod_on("n-1", "a"), pod_on("n-1", "b"), pod_on("n-2"))
-    found = surplus(fleet(4, 0, pods=pods))
-    assert [claim.node_name for claim in found] == ["n-3", "n-2", "n-1", "n-0"]
+    surplus_claims = surplus(fleet(4, 0, pods=pods))
+    assert [claim.node_name for claim in surplus_claims] == ["n-3", "n-2", "n-1", "n-0"]
 
 
 def test_an_empty_node_goes_before_one_with_pods_however_cheap_to_move() -> None:
@@ -355,7 +355,7 @@ def test_it_has_every_type_that_the_template_allows_and_its_hash() -> None:
     pool = a_pool("default", ON_DEMAND, replicas=1, template_hash="h")
     claim = template_claim(pool, world(node_pools=(pool,)))
     assert claim is not None
-    assert claim.instance_types == tuple(found.name for found in TYPES)
+    assert claim.instance_types == tuple(instance_type.name for instance_type in TYPES)
     assert (claim.annotations[labels.NODEPOOL_HASH], claim.pods) == ("h", ())
 
 

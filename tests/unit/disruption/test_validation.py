@@ -76,9 +76,9 @@ def protected(snapshot: Snapshot, node: str) -> Snapshot:
 
 def checked(command: Command, snapshot: Snapshot) -> ValidCommand:
     """The command as it may go now."""
-    found = Validation([command], snapshot).check(command)
-    assert isinstance(found, ValidCommand)
-    return found
+    checked_command = Validation([command], snapshot).check(command)
+    assert isinstance(checked_command, ValidCommand)
+    return checked_command
 
 
 def is_consistent(command: Command, pods: tuple[Pod, ...]) -> None:
@@ -97,12 +97,12 @@ def test_a_rollout_goes_on_without_a_node_whose_pod_became_protected() -> None:
     snapshot, command = rollout()
     for node in command.nodes:
         now = protected(snapshot, node)
-        found = checked(command, now)
-        assert found.command.nodes == tuple(name for name in command.nodes if name != node)
-        assert found.left_out == {node: PodNotToDisrupt(f"default/on-{node}")}
-        is_consistent(found.command, now.pods)
-        moved = sum(1200 for _ in found.command.moves)
-        assert sum(claim.resources["cpu"] for claim in found.command.replacements) == moved
+        valid = checked(command, now)
+        assert valid.command.nodes == tuple(name for name in command.nodes if name != node)
+        assert valid.left_out == {node: PodNotToDisrupt(f"default/on-{node}")}
+        is_consistent(valid.command, now.pods)
+        moved = sum(1200 for _ in valid.command.moves)
+        assert sum(claim.resources["cpu"] for claim in valid.command.replacements) == moved
 
 
 def test_a_new_node_for_pods_that_stay_is_not_launched() -> None:
@@ -115,19 +115,19 @@ def test_a_new_node_for_pods_that_stay_is_not_launched() -> None:
     if users == set(command.nodes):
         assert isinstance(Validation([command], now).check(command), Refusal)
         return
-    found = checked(command, now).command
-    assert first.name not in {claim.name for claim in found.replacements}
-    is_consistent(found, now.pods)
+    valid_part = checked(command, now).command
+    assert first.name not in {claim.name for claim in valid_part.replacements}
+    is_consistent(valid_part, now.pods)
 
 
 def test_a_rollout_goes_on_within_a_budget_that_shrank() -> None:
     """Karpenter takes empty nodes until its budget is spent; the others of a command failed with it."""
     snapshot, command = rollout()
     two = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("2"),)))
-    found = checked(command, msgspec.structs.replace(snapshot, node_pools=(two,)))
-    assert found.command.nodes == command.nodes[:2]
-    assert found.left_out == dict.fromkeys(command.nodes[2:], BudgetsAllowFewer(2, len(command.nodes), "Drifted"))
-    is_consistent(found.command, snapshot.pods)
+    valid = checked(command, msgspec.structs.replace(snapshot, node_pools=(two,)))
+    assert valid.command.nodes == command.nodes[:2]
+    assert valid.left_out == dict.fromkeys(command.nodes[2:], BudgetsAllowFewer(2, len(command.nodes), "Drifted"))
+    is_consistent(valid.command, snapshot.pods)
 
 
 def test_a_node_whose_pod_finds_no_place_stays_alone() -> None:
@@ -136,9 +136,9 @@ def test_a_node_whose_pod_finds_no_place_stays_alone() -> None:
     node = command.nodes[1]
     huge = pod_on(node, "huge", cpu="64")
     now = msgspec.structs.replace(snapshot, pods=(*snapshot.pods, huge))
-    found = checked(command, now)
-    assert found.left_out == {node: PodUnplaced("default/huge")}
-    assert found.command.nodes == (command.nodes[0], *command.nodes[2:])
+    valid = checked(command, now)
+    assert valid.left_out == {node: PodUnplaced("default/huge")}
+    assert valid.command.nodes == (command.nodes[0], *command.nodes[2:])
 
 
 def test_a_command_of_which_nothing_changed_is_the_same_object() -> None:
@@ -168,8 +168,8 @@ def test_a_balanced_pool_asks_what_remains_for_its_saving_too() -> None:
     )
     part = part_of(command, going, snapshot)
     assert (part.nodes, part.savings) == (("s0", "s1"), sum(c.price for c in going))
-    found = paying_part(part, going, fresh)
-    assert found == Invalid(TargetBelowMoves("default"))
+    paying = paying_part(part, going, fresh)
+    assert paying == Invalid(TargetBelowMoves("default"))
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_what_remains_pays_for_its_new_node_with_a_twentieth_left(
     command = Command(
         reason="Underutilized", method="repack", nodes=(*nodes,), claims=claims, replacements=(claim,), moves=moves
     )
-    found = paying_part(command, fresh.survey.candidates, fresh)
+    paying = paying_part(command, fresh.survey.candidates, fresh)
     if problem:
-        assert found == problem
+        assert paying == problem
         return
-    assert isinstance(found, Command)
+    assert isinstance(paying, Command)
     savings = sum(candidate.price for candidate in fresh.survey.candidates) - claim.price
-    assert (found.nodes, found.moves, found.savings) == (command.nodes, moves, savings)
-    assert [(one.name, one.instance_types) for one in found.replacements] == [("x", ("new",))]
+    assert (paying.nodes, paying.moves, paying.savings) == (command.nodes, moves, savings)
+    assert [(replacement.name, replacement.instance_types) for replacement in paying.replacements] == [("x", ("new",))]
 
 
 # Which nodes of a stored command may still go, and why the others stay.
@@ -339,11 +339,11 @@ class TestValidation:
         pods = tuple(pod_on(f"node-{n}", cpu="100m") for n in range(4))
         command = self.command(world(*nodes, pods=pods, options=KARPENTER))
         guard = pod_on("node-1", "guard", cpu="1m", annotations={labels.DO_NOT_DISRUPT: "true"})
-        found = validation_checked(command, world(*nodes, pods=(*pods, guard), options=KARPENTER))
-        assert isinstance(found, Command)
+        outcome = validation_checked(command, world(*nodes, pods=(*pods, guard), options=KARPENTER))
+        assert isinstance(outcome, Command)
         assert (command.method, len(command.nodes)) == ("multi", 4)
-        assert (found.nodes, found.replacements) == (("node-0", "node-2", "node-3"), ())
-        assert {move.to for move in found.moves} == {"node-1"}
+        assert (outcome.nodes, outcome.replacements) == (("node-0", "node-2", "node-3"), ())
+        assert {move.to for move in outcome.moves} == {"node-1"}
 
     def test_nodes_of_a_target_that_share_a_budget_go_together_for_a_new_node(self) -> None:
         """The budget lets one of their pods go at a time: the drain of their command takes turns."""
@@ -358,10 +358,10 @@ class TestValidation:
         command = self.command(world(*nodes, pods=pods))
         assert (command.method, len(command.nodes), command.replacements) == ("repack", 3, ())
         guard = pod_on(command.nodes[0], "guard", cpu="1m", annotations={labels.DO_NOT_DISRUPT: "true"})
-        found = validation_checked(command, world(*nodes, pods=(*pods, guard)))
-        assert isinstance(found, Command)
-        assert found.nodes == command.nodes[1:]
-        assert found.moves == tuple(m for m in command.moves if m.pod != f"default/on-{command.nodes[0]}")
+        outcome = validation_checked(command, world(*nodes, pods=(*pods, guard)))
+        assert isinstance(outcome, Command)
+        assert outcome.nodes == command.nodes[1:]
+        assert outcome.moves == tuple(m for m in command.moves if m.pod != f"default/on-{command.nodes[0]}")
 
     def test_what_remains_of_a_target_with_launches_goes_if_it_pays(self) -> None:
         """The new node was meant for the pods of two; for those of one, it still costs a quarter of what goes."""
@@ -370,28 +370,28 @@ class TestValidation:
         command = self.command(world(*nodes, pods=pods))
         assert (command.method, set(command.nodes)) == ("repack", {"a", "b"})
         full = pod_on("b", "guard", cpu="14", annotations={labels.DO_NOT_DISRUPT: "true"})
-        found = validation_checked(command, world(*nodes, pods=(*pods, full)))
-        assert isinstance(found, Command)
-        (planned,), (claim,) = command.replacements, found.replacements
-        assert (found.nodes, [move.pod for move in found.moves]) == (("a",), ["default/on-a"])
+        outcome = validation_checked(command, world(*nodes, pods=(*pods, full)))
+        assert isinstance(outcome, Command)
+        (planned,), (claim,) = command.replacements, outcome.replacements
+        assert (outcome.nodes, [move.pod for move in outcome.moves]) == (("a",), ["default/on-a"])
         assert (claim.name, claim.pods) == (planned.name, ("default/on-a",))
         assert planned.resources["cpu"] - claim.resources["cpu"] == 1500
-        assert found.savings == command.savings - 800_000_000, "node b stays and is paid for"
+        assert outcome.savings == command.savings - 800_000_000, "node b stays and is paid for"
 
     def test_pods_now_fit_on_running_nodes(self) -> None:
         """Dropping the command would delay the saving again and again."""
         snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
         command = self.command(snapshot)
         beside = world(a_node_of(LARGE), a_node_of(MIDDLE, "node-2"), pods=snapshot.pods)
-        found = validation_checked(command, beside)
+        outcome = validation_checked(command, beside)
         assert command.replacements
-        assert isinstance(found, Command)
-        assert (found.nodes, found.replacements, found.moves) == (
+        assert isinstance(outcome, Command)
+        assert (outcome.nodes, outcome.replacements, outcome.moves) == (
             ("node-1",),
             (),
             (Move("default/on-node-1", "node-2"),),
         )
-        assert found.savings > command.savings
+        assert outcome.savings > command.savings
 
     def test_a_target_that_goes_on_keeps_its_new_nodes(self) -> None:
         """There is always room on nodes that go in later waves: pods went there, moved again, and the target was lost."""
@@ -408,10 +408,10 @@ class TestValidation:
         assert command.replacements
         assert validation_checked(command, stored) == command
         gone = msgspec.structs.replace(stored, pods=tuple(pod for pod in pods if pod.node_name != command.nodes[0]))
-        found = validation_checked(command, gone)
-        assert isinstance(found, Command)
-        assert (found.nodes, found.replacements, found.moves) == (command.nodes, (), ())
-        assert found.savings == command.savings + sum(claim.price for claim in command.replacements)
+        outcome = validation_checked(command, gone)
+        assert isinstance(outcome, Command)
+        assert (outcome.nodes, outcome.replacements, outcome.moves) == (command.nodes, (), ())
+        assert outcome.savings == command.savings + sum(claim.price for claim in command.replacements)
         more = tuple(pod_on(command.nodes[0], f"more-{n}", cpu="900m") for n in range(3))
         assert validation_checked(command, msgspec.structs.replace(stored, pods=(*pods, *more))) == SAVES_NOTHING
 
@@ -443,12 +443,12 @@ class TestValidation:
         names = [f"since-{n}" for n in range(crowd)]
         since = (pod_on("b", cpu="3"), *(pod_on(name, **web) for name in names))
         full = (a_node_of(MIDDLE, "b", zone=ZONES[1]), *(a_node_of(MIDDLE, name) for name in names))
-        found = validation_checked(command, world(a_node_of(LARGE, "a"), *full, pods=(*pods, *since)))
+        outcome = validation_checked(command, world(a_node_of(LARGE, "a"), *full, pods=(*pods, *since)))
         if holds:
-            assert found == command
+            assert outcome == command
         else:
-            assert isinstance(found, Refusal)
-            assert "default/on-a" in found.message
+            assert isinstance(outcome, Refusal)
+            assert "default/on-a" in outcome.message
 
     def test_a_pod_would_meet_one_that_it_avoids(self) -> None:
         """A target of a large fleet that breaks such rules already may send it there before the other has gone."""
@@ -477,31 +477,33 @@ class TestValidation:
         snapshot = world(node, pods=(pod_on("node-1"),), options=KARPENTER)
         command = self.command(snapshot)
         assert command.replacements[0].instance_types[:2] == ("t-1", "t-4")
-        found = validation_checked(
+        outcome = validation_checked(
             command, world(node, pods=(*snapshot.pods, pod_on("node-1", "late")), options=KARPENTER)
         )
-        assert isinstance(found, Command)
-        found = validation_checked(
+        assert isinstance(outcome, Command)
+        outcome = validation_checked(
             command, world(node, pods=(*snapshot.pods, pod_on("node-1", "big", cpu="3")), options=KARPENTER)
         )
-        assert found == TypeUnsuited("t-1", command.replacements[0].name)
+        assert outcome == TypeUnsuited("t-1", command.replacements[0].name)
 
     def test_its_pods_find_no_place(self) -> None:
         """Nobody launches beyond the limits that the NodePool has got since."""
         node, pods = a_node_of(LARGE), (pod_on("node-1"),)
         command = self.command(world(node, pods=pods, options=KARPENTER))
         full = (a_pool("default", ON_DEMAND, disruption=OPEN, limits={"cpu": 0}),)
-        found = validation_checked(command, world(node, pods=pods, node_pools=full, options=KARPENTER))
-        assert isinstance(found, Refusal)
-        assert found.message.startswith("pod default/on-node-1 would find no place: NodePool default: its limits leave")
+        outcome = validation_checked(command, world(node, pods=pods, node_pools=full, options=KARPENTER))
+        assert isinstance(outcome, Refusal)
+        assert outcome.message.startswith(
+            "pod default/on-node-1 would find no place: NodePool default: its limits leave"
+        )
 
     def test_its_pods_need_one_more_node(self) -> None:
         """That costs more than was decided, and nobody compared it with what is saved."""
         node = a_node_of(LARGE)
         command = self.command(world(node, pods=(pod_on("node-1"),), options=KARPENTER))
         late = pod_on("node-1", "late", cpu="16")
-        found = validation_checked(command, world(node, pods=(pod_on("node-1"), late), options=KARPENTER))
-        assert found == MoreNodesNeeded(2, 1)
+        outcome = validation_checked(command, world(node, pods=(pod_on("node-1"), late), options=KARPENTER))
+        assert outcome == MoreNodesNeeded(2, 1)
 
     def test_the_rest_of_several_nodes_needs_a_new_one(self) -> None:
         """Two nodes go without any launch; alone, one would be replaced: that is another decision, for another pass."""
@@ -511,8 +513,8 @@ class TestValidation:
         command = self.command(world(*nodes, pods=pods, options=KARPENTER))
         assert (command.method, set(command.nodes), command.replacements) == ("multi", {"a", "b"}, ())
         since = (pod_on("a", "guard", cpu="15900m", **guard), pod_on("c", "filler", cpu="900m"))
-        found = validation_checked(command, world(*nodes, pods=(*pods, *since), options=KARPENTER))
-        assert found == MoreNodesNeeded(1, 0)
+        outcome = validation_checked(command, world(*nodes, pods=(*pods, *since), options=KARPENTER))
+        assert outcome == MoreNodesNeeded(1, 0)
 
 
 class TestSeveral:
@@ -587,8 +589,8 @@ class TestSeveral:
         assert isinstance(validation.check(apart), Refusal)
 
     def test_budgets_count_what_was_carried_out_before(self) -> None:
-        one = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
-        snapshot, (first, second) = self.drifted_pair(node_pools=(one,))
+        one_at_a_time = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+        snapshot, (first, second) = self.drifted_pair(node_pools=(one_at_a_time,))
         validation = Validation([first, second], snapshot)
         assert validation.check(first) == ValidCommand(first)
         assert validation.check(second) == ValidCommand(second), "neither goes yet"
@@ -673,10 +675,10 @@ def test_what_remains_of_a_drifted_command_goes_whatever_its_new_node_costs() ->
         replacements=(claim,), moves=tuple(Move(pod, "new") for pod in both),
     )  # fmt: skip
     guarded = pod_on("b", annotations={labels.DO_NOT_DISRUPT: "true"})
-    found = validation_checked(command, world(*nodes, pods=(pod_on("a"), guarded)))
-    assert isinstance(found, Command)
-    assert (found.nodes, found.moves) == (("a",), (Move("default/on-a", "new"),))
-    assert [replacement.name for replacement in found.replacements] == ["new"]
+    outcome = validation_checked(command, world(*nodes, pods=(pod_on("a"), guarded)))
+    assert isinstance(outcome, Command)
+    assert (outcome.nodes, outcome.moves) == (("a",), (Move("default/on-a", "new"),))
+    assert [replacement.name for replacement in outcome.replacements] == ["new"]
 
 
 def test_a_check_needs_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -687,9 +689,9 @@ def test_a_check_needs_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
         reason="Underutilized", method="repack", nodes=("a",), claims=("default-a",), moves=(Move("default/on-a", "c"),)
     )
     nodes = (a_node_of(MIDDLE, "a"), a_node_of(LARGE, "c"))
-    found = validation_checked(command, world(*nodes, pods=(pod_on("a"), pod_on("c"))))
-    assert isinstance(found, Command)
-    assert found.moves == command.moves
+    outcome = validation_checked(command, world(*nodes, pods=(pod_on("a"), pod_on("c"))))
+    assert isinstance(outcome, Command)
+    assert outcome.moves == command.moves
 
 
 def test_one_node_that_is_left_of_several_goes_by_the_method_for_one() -> None:
@@ -699,8 +701,8 @@ def test_one_node_that_is_left_of_several_goes_by_the_method_for_one() -> None:
     pods = (pod_on("a", cpu="100m"), pod_on("b", cpu="100m"), pod_on("c", cpu="14", **guard))
     (command,) = disrupt(world(*nodes, pods=pods, options=KARPENTER)).commands
     assert (command.method, set(command.nodes)) == ("multi", {"a", "b"})
-    found = validation_checked(
+    outcome = validation_checked(
         command, world(*nodes, pods=(*pods, pod_on("b", "guard", cpu="1m", **guard)), options=KARPENTER)
     )
-    assert isinstance(found, Command)
-    assert (found.method, found.nodes) == ("single", ("a",))
+    assert isinstance(outcome, Command)
+    assert (outcome.method, outcome.nodes) == ("single", ("a",))

@@ -29,8 +29,8 @@ def a_record(
     machine = None
     if phase is not ClaimPhase.REQUESTED:
         offering = Offering("m5.large", "us-east-1a", labels.SPOT, 1)
-        own = {labels.INSTANCE_TYPE: "m5.large", "team": "of the machine"}
-        machine = Machine(instance_id="i-1", provider_id=PROVIDER_ID, offering=offering, labels=own)
+        machine_labels = {labels.INSTANCE_TYPE: "m5.large", "team": "of the machine"}
+        machine = Machine(instance_id="i-1", provider_id=PROVIDER_ID, offering=offering, labels=machine_labels)
     since = NOW - age
     fields = {
         "plan": a_plan(),
@@ -54,12 +54,12 @@ def a_leaving(*, tainted: timedelta | None = timedelta(minutes=1), **changes: An
 def a_node(*, booting: bool = False, leaving: bool = False, **changes: Any) -> Node:
     """The claim's node, ready."""
     taints = (UNREGISTERED,) if booting else (DISRUPTED,) if leaving else ()
-    own = {labels.EXCLUDE_FROM_BALANCERS: "karpenter"} if leaving else {}
+    balancer_labels = {labels.EXCLUDE_FROM_BALANCERS: "karpenter"} if leaving else {}
     fields = {
         "provider_id": PROVIDER_ID,
         "is_ready": True,
         "taints": taints,
-        "labels": own,
+        "labels": balancer_labels,
         "allocatable": {"cpu": 2000},
     }
     return Node(**{"name": "n", **fields, **changes})

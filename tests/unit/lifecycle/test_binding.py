@@ -543,8 +543,8 @@ def test_each_pod_is_compared_with_few_selections(
     pods = with_own_labels(2000, web("s", spreads=(a_spread(**rules),)))
     compared, selects = [], PodSelection.selects
     monkeypatch.setattr(PodSelection, "selects", lambda one, pod: bool(compared.append(pod)) or selects(one, pod))
-    left = unconnected([DecidedBinding("c", pod, "n") for pod in pods], pods[:1])
-    assert len(left) == (len(pods) - 1 if rules else 0)
+    unconnected_bindings = unconnected([DecidedBinding("c", pod, "n") for pod in pods], pods[:1])
+    assert len(unconnected_bindings) == (len(pods) - 1 if rules else 0)
     assert len(compared) <= 2 * len(pods)
 
 

@@ -461,8 +461,8 @@ def test_a_reading_that_did_not_change_was_not_stored_again() -> None:
 
 def test_an_instance_that_was_only_found_counts_from_then_on() -> None:
     """Its launch was answered, but the answer was lost before it was stored."""
-    found = msgspec.structs.replace(launched("subnet-1", timedelta(0)), moments=Moments())
-    assert addresses_left([a_class(subnet_1=5)], [found], NOW) == {"subnet-1": 4}
+    launched_claim = msgspec.structs.replace(launched("subnet-1", timedelta(0)), moments=Moments())
+    assert addresses_left([a_class(subnet_1=5)], [launched_claim], NOW) == {"subnet-1": 4}
 
 
 def test_classes_share_their_subnets_and_the_latest_reading_counts() -> None:
@@ -630,7 +630,7 @@ def test_the_end_is_announced_only_where_ec2_takes_the_instance() -> None:
 def test_a_late_node_says_since_when_it_is_late() -> None:
     """From the end of its time on, not from its beginning."""
     late = a_record(ClaimPhase.REGISTERED, age=INITIALIZATION_TIMEOUT + HOUR)
-    found = node_claim(late, None, NOW).conditions[INITIALIZED]
-    assert (found.status, found.reason, found.changed_at) == ("False", "InitializationTimeout", NOW - HOUR)
+    condition = node_claim(late, None, NOW).conditions[INITIALIZED]
+    assert (condition.status, condition.reason, condition.changed_at) == ("False", "InitializationTimeout", NOW - HOUR)
     young = a_record(ClaimPhase.REGISTERED, age=INITIALIZATION_TIMEOUT - HOUR / 60)
     assert INITIALIZED not in node_claim(young, None, NOW).conditions

@@ -306,8 +306,8 @@ def test_all_time_under_brakes_is_added_to_the_deadline_and_counted() -> None:
         assert with_clock(held, NOW + released * MINUTE, is_held=True) is held
         record = with_clock(held, NOW + released * MINUTE, is_held=False)
     assert record.deletion is not None
-    found = record.deletion
-    assert (found.deadline, found.held_for, found.held_at) == (NOW + HOUR + 40 * MINUTE, 40 * MINUTE, None)
+    deletion = record.deletion
+    assert (deletion.deadline, deletion.held_for, deletion.held_at) == (NOW + HOUR + 40 * MINUTE, 40 * MINUTE, None)
     backwards = with_clock(with_clock(record, NOW, is_held=True), NOW - MINUTE, is_held=False)
     assert backwards == record, "another sandbox's clock may be behind"
 

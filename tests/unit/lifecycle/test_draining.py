@@ -452,8 +452,8 @@ def test_the_time_of_force_is_not_missed() -> None:
 def test_a_restart_is_asked_for_after_two_four_and_eight_refusals_of_a_budget() -> None:
     """Each try would restart the Deployment again; a server's error says nothing of its budget."""
     budget, error = EvictionReason.POD_DISRUPTION_BUDGET, EvictionReason.SERVER_ERROR
-    asked = [attempts for attempts in range(1, 33) if needs_surge(EvictionTry(attempts, budget, NOW))]
-    assert asked == [2, 4, 8, 16, 32]
+    surging = [attempts for attempts in range(1, 33) if needs_surge(EvictionTry(attempts, budget, NOW))]
+    assert surging == [2, 4, 8, 16, 32]
     assert not any(needs_surge(EvictionTry(attempts, error, NOW)) for attempts in range(1, 33))
 
 
@@ -589,6 +589,11 @@ def test_a_single_replica_with_a_safe_rollout_is_restarted() -> None:
         ({"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, "no new pod before"),
         ({"strategy": {"rollingUpdate": {"maxSurge": "0%", "maxUnavailable": 1}}}, "no new pod before"),
         ({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "100%"}}}, "stops the old pod"),
+        (
+            {"strategy": {"rollingUpdate": {"maxSurge": "9" * 5000 + "%", "maxUnavailable": "100%"}}},
+            "stops the old pod",
+        ),
+        ({"strategy": {"rollingUpdate": {"maxSurge": "0" * 5000 + "%", "maxUnavailable": 0}}}, "no new pod before"),
         ({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}}, "stops the old pod"),
         ({"status": {"updatedReplicas": 0}}, "in progress"),
         ({"status": {"observedGeneration": 0}}, "in progress"),
@@ -691,9 +696,9 @@ def test_an_empty_node_is_watched_for_late_pods() -> None:
 
 def test_an_empty_node_is_watched_no_longer_where_the_clock_of_the_request_was_ahead() -> None:
     """Its taint lay in the future, and the node stayed until that moment."""
-    asked = leaving(a_record(), TerminationReason.EMPTY, "", NOW + timedelta(minutes=4))
+    leaving_record = leaving(a_record(), TerminationReason.EMPTY, "", NOW + timedelta(minutes=4))
     facts = ClaimFacts(nodes=(a_node(leaving=True),))
-    record = tainted(asked, NOW)
+    record = tainted(leaving_record, NOW)
     assert isinstance(next_termination_step(record, facts, NOW + timedelta(seconds=4)), steps.Wait)
     assert next_termination_step(record, facts, NOW + timedelta(seconds=5)) == steps.TerminateInstance()
 

@@ -207,7 +207,7 @@ def a_snapshot(free: dict[str, int], *classes: NodeClass) -> Snapshot:
 
 
 def a_class(*subnets: str, name: str = "default", per_node: int = 1) -> NodeClass:
-    return NodeClass(name=name, subnets=tuple((one, one[0]) for one in subnets), addresses_per_node=per_node)
+    return NodeClass(name=name, subnets=tuple((subnet, subnet[0]) for subnet in subnets), addresses_per_node=per_node)
 
 
 def subnets_of(records: Sequence[ClaimRecord], snapshot: Snapshot) -> list[dict[str, str]]:
@@ -217,8 +217,8 @@ def subnets_of(records: Sequence[ClaimRecord], snapshot: Snapshot) -> list[dict[
 def test_each_claim_gets_the_subnet_with_most_addresses_left() -> None:
     """Its pods take further addresses of the same subnet."""
     claims = [a_claim(n, "a") for n in range(4)]
-    found = subnets_of(claims, a_snapshot({"a1": 2, "a2": 4}))
-    assert found == [{"a": "a2"}, {"a": "a2"}, {"a": "a1"}, {"a": "a2"}]
+    subnets = subnets_of(claims, a_snapshot({"a1": 2, "a2": 4}))
+    assert subnets == [{"a": "a2"}, {"a": "a2"}, {"a": "a1"}, {"a": "a2"}]
 
 
 @given(
@@ -229,16 +229,18 @@ def test_no_subnet_is_asked_for_more_than_it_has_while_another_has_room(free: di
     """EC2 would refuse the launch, and the subnet would be avoided for minutes."""
     nodes = sum(count // per_node for count in free.values())
     snapshot = a_snapshot(free, a_class(*free, per_node=per_node))
-    asked = Counter(one["a"] for one in subnets_of([a_claim(n, "a") for n in range(nodes)], snapshot))
-    assert sum(asked.values()) == nodes
-    assert all(count * per_node <= free[subnet] for subnet, count in asked.items())
+    requests_by_subnet = Counter(
+        subnet["a"] for subnet in subnets_of([a_claim(n, "a") for n in range(nodes)], snapshot)
+    )
+    assert sum(requests_by_subnet.values()) == nodes
+    assert all(count * per_node <= free[subnet] for subnet, count in requests_by_subnet.items())
 
 
 def test_a_claim_takes_addresses_in_each_zone_where_it_may_be_launched() -> None:
     """EC2 chooses the zone."""
     claims = [a_claim(n, zones) for n, zones in enumerate(("ab", "a", "b"))]
-    found = subnets_of(claims, a_snapshot({"a1": 2, "a2": 2, "b1": 3, "b2": 3}))
-    assert found == [{"a": "a1", "b": "b1"}, {"a": "a2"}, {"b": "b2"}]
+    subnets = subnets_of(claims, a_snapshot({"a1": 2, "a2": 2, "b1": 3, "b2": 3}))
+    assert subnets == [{"a": "a1", "b": "b1"}, {"a": "a2"}, {"b": "b2"}]
 
 
 def test_classes_share_the_addresses_of_their_subnets() -> None:
@@ -270,9 +272,9 @@ def test_nothing_is_assigned_without_a_class_or_where_all_subnets_have_plenty() 
 
 def test_a_zone_is_full_if_no_subnet_has_the_addresses_of_a_node() -> None:
     """The roomiest subnet counts; one that is not in the reading has plenty."""
-    found = a_class("a1", "a2", "b1", "c1", "c2", per_node=4)
-    assert full_zones(found, {"a1": 3, "a2": 2, "b1": 4, "c1": 0}) == {"a"}
-    assert full_zones(found, {"a1": 3, "a2": 4, "b1": 3}) == {"b"}
+    node_class = a_class("a1", "a2", "b1", "c1", "c2", per_node=4)
+    assert full_zones(node_class, {"a1": 3, "a2": 2, "b1": 4, "c1": 0}) == {"a"}
+    assert full_zones(node_class, {"a1": 3, "a2": 4, "b1": 3}) == {"b"}
 
 
 # Groups of pods that start together.
@@ -367,25 +369,25 @@ def test_a_node_that_starts_for_nobody_is_given_back(
 def test_an_absence_counts_from_when_it_is_first_seen_until_the_members_are_back() -> None:
     """One look between a member's deletion and its replacement ended all starting nodes of an older launch."""
     marks = {labels.GROUP: "g", labels.GROUP_MINIMUM: "2"}
-    one, both = (tuple(a_pod(f"m-{n}", annotations=marks) for n in range(count)) for count in (1, 2))
+    one_pod, both = (tuple(a_pod(f"m-{n}", annotations=marks) for n in range(count)) for count in (1, 2))
     record, grace = starting(age=600), timedelta(seconds=45)
 
     def look(seconds: int, pods: tuple[Pod, ...]) -> StartsInVain:
         now = NOW + timedelta(seconds=seconds)
         return starts_for_nobody(Plan(now=now), Snapshot(now=now, pods=pods), [record])
 
-    first = look(0, one)
+    first = look(0, one_pod)
     ((_, record),) = first.noted
     assert (first.given_back, first.next_at) == ([], NOW + grace), "a run must come by then"
-    again = look(44, one)
+    again = look(44, one_pod)
     assert (again.noted, again.next_at) == ([], NOW + grace)
     back = look(50, both)
     ((_, record),) = back.noted
     assert (back.given_back, back.next_at) == ([], None)
-    second = look(100, one)
+    second = look(100, one_pod)
     ((_, record),) = second.noted
     assert second.given_back == []
-    assert len(look(145, one).given_back) == 1
+    assert len(look(145, one_pod).given_back) == 1
 
 
 def test_the_pods_are_read_once_for_all_nodes_that_start() -> None:

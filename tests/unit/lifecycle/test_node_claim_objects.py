@@ -59,9 +59,9 @@ def written(*requirements: dict[str, Any], metadata: dict[str, Any] | None = Non
 
 
 def plan_of(obj: dict[str, Any]) -> PlannedClaim:
-    found = hand_made_plan(obj, a_market(), {})
-    assert isinstance(found, PlannedClaim), found
-    return found
+    planned = hand_made_plan(obj, a_market(), {})
+    assert isinstance(planned, PlannedClaim), planned
+    return planned
 
 
 def test_it_is_launched_as_it_says() -> None:
@@ -137,9 +137,9 @@ def test_without_a_node_pool_it_has_no_such_label() -> None:
 )
 def test_what_cannot_be_launched_is_named(obj: dict[str, Any], node_class: NodeClass, reason: str, named: str) -> None:
     """Its author reads it in a condition, and nowhere else."""
-    found = hand_made_plan(obj, a_market(node_class), {})
-    assert isinstance(found, Refusal)
-    assert (found.reason, named in found.message) == (reason, True), found.message
+    planned = hand_made_plan(obj, a_market(node_class), {})
+    assert isinstance(planned, Refusal)
+    assert (planned.reason, named in planned.message) == (reason, True), planned.message
 
 
 @pytest.mark.parametrize(
@@ -156,16 +156,16 @@ def test_it_is_launched_where_a_subnet_has_its_addresses(free: dict[str, int], z
     """EC2 refused it, which closed the subnet for everything else."""
     subnets = (("a1", "us-east-1a"), ("a2", "us-east-1a"), ("b1", "us-east-1b"))
     node_class = msgspec.structs.replace(CLASS, subnets=subnets, addresses_per_node=2)
-    found = hand_made_plan(written(), msgspec.structs.replace(a_market(node_class), subnet_addresses=free), {})
+    planned = hand_made_plan(written(), msgspec.structs.replace(a_market(node_class), subnet_addresses=free), {})
     if zones:
-        assert isinstance(found, PlannedClaim)
-        assert found.zones == zones
+        assert isinstance(planned, PlannedClaim)
+        assert planned.zones == zones
     else:
-        assert isinstance(found, Refusal)
+        assert isinstance(planned, Refusal)
         expected = (
             "no subnet of EC2NodeClass default has the free addresses that its node takes (us-east-1a, us-east-1b)"
         )
-        assert (found.reason, found.message) == ("InsufficientCapacity", expected)
+        assert (planned.reason, planned.message) == ("InsufficientCapacity", expected)
 
 
 @pytest.mark.parametrize(
@@ -187,13 +187,13 @@ def test_only_types_within_the_limits_of_its_pool(
     """A claim is charged its largest type, so one type above the limits refused all smaller ones with it."""
     pools = (NodePool(name="own", node_class=REFERENCE, limits=limits), NodePool(name="other", node_class=REFERENCE))
     market = msgspec.structs.replace(a_market(), node_pools=pools)
-    found = hand_made_plan(written(metadata={"labels": {labels.NODEPOOL: "own"}}), market, {"own": held})
+    planned = hand_made_plan(written(metadata={"labels": {labels.NODEPOOL: "own"}}), market, {"own": held})
     if types:
-        assert isinstance(found, PlannedClaim)
-        assert found.instance_types == types
+        assert isinstance(planned, PlannedClaim)
+        assert planned.instance_types == types
     else:
-        assert isinstance(found, Refusal)
-        assert (found.reason, found.message) == ("LimitReached", "the limits of NodePool own have no room for it")
+        assert isinstance(planned, Refusal)
+        assert (planned.reason, planned.message) == ("LimitReached", "the limits of NodePool own have no room for it")
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_an_order_is_what_nobody_answers_for(
 
 
 def refused(obj: dict[str, Any], market: Snapshot) -> str:
-    found = hand_made_plan(obj, market, {})
-    assert isinstance(found, Refusal)
-    return found.message
+    planned = hand_made_plan(obj, market, {})
+    assert isinstance(planned, Refusal)
+    return planned.message
 
 
 def test_a_refusal_says_in_words_what_is_missing() -> None:
@@ -248,7 +248,7 @@ def test_a_refusal_says_in_words_what_is_missing() -> None:
     )
     sold_out = tuple(
         msgspec.structs.replace(
-            kind, offerings=tuple(msgspec.structs.replace(one, available=False) for one in kind.offerings)
+            kind, offerings=tuple(msgspec.structs.replace(offering, available=False) for offering in kind.offerings)
         )
         for kind in TYPES
     )
@@ -260,20 +260,20 @@ def test_types_of_one_price_are_in_the_order_of_their_names() -> None:
     """The first one is what a request asks for first, and what its author sees."""
     same = tuple(a_type(name, 2, 10) for name in ("b", "a", "c"))
     market = msgspec.structs.replace(a_market(), catalogue=Catalogue(default=same))
-    found = hand_made_plan(written(), market, {})
-    assert isinstance(found, PlannedClaim)
-    assert found.instance_types == ("a", "b", "c")
+    planned = hand_made_plan(written(), market, {})
+    assert isinstance(planned, PlannedClaim)
+    assert planned.instance_types == ("a", "b", "c")
 
 
 def test_a_type_that_is_sold_out_is_no_part_of_the_plan() -> None:
     big, *others = TYPES
-    gone = tuple(msgspec.structs.replace(one, available=False) for one in big.offerings)
+    gone = tuple(msgspec.structs.replace(offering, available=False) for offering in big.offerings)
     market = msgspec.structs.replace(
         a_market(), catalogue=Catalogue(default=(msgspec.structs.replace(big, offerings=gone), *others))
     )
-    found = hand_made_plan(written(), market, {})
-    assert isinstance(found, PlannedClaim)
-    assert found.instance_types == ("small", "odd", "mid")
+    planned = hand_made_plan(written(), market, {})
+    assert isinstance(planned, PlannedClaim)
+    assert planned.instance_types == ("small", "odd", "mid")
 
 
 def test_an_order_for_another_providers_class_is_not_ours() -> None:
@@ -286,13 +286,13 @@ def test_an_order_for_another_providers_class_is_not_ours() -> None:
 
 
 def node_claim_object_written(record: ClaimRecord) -> dict[str, Any]:
-    found = mirrored(record)
-    status = {**found.status, "conditions": found.written_conditions()}
+    mirrored_claim = mirrored(record)
+    status = {**mirrored_claim.status, "conditions": mirrored_claim.written_conditions()}
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", **new_object(record), "status": status}
 
 
 def statuses(record: ClaimRecord) -> dict[str, str]:
-    return {kind: found.status for kind, found in mirrored(record).conditions.items()}
+    return {kind: condition.status for kind, condition in mirrored(record).conditions.items()}
 
 
 def test_the_object_is_valid_and_reads_back_as_planned() -> None:
@@ -327,8 +327,11 @@ def test_the_object_is_valid_and_reads_back_as_planned() -> None:
     ],
 )
 def test_conditions_follow_the_phase(phase: ClaimPhase, ready: str, reached: tuple[str, ...]) -> None:
-    found = statuses(a_record(phase))
-    assert (found["Ready"], (found["Launched"], found["Registered"], found["Initialized"])) == (ready, reached)
+    status_of = statuses(a_record(phase))
+    assert (status_of["Ready"], (status_of["Launched"], status_of["Registered"], status_of["Initialized"])) == (
+        ready,
+        reached,
+    )
 
 
 def test_ready_names_the_missing_condition() -> None:
@@ -369,13 +372,13 @@ EARLIER, LATER = NOW - timedelta(minutes=5), NOW + timedelta(minutes=5)
 def test_a_condition_says_since_when_and_what_is_missing() -> None:
     """`kubectl wait` and Karpenter's dashboards read them."""
     requested = a_record(ClaimPhase.REQUESTED, requested_at=EARLIER)
-    asked = mirrored(requested).conditions
-    assert asked["Launched"] == Condition(
+    conditions = mirrored(requested).conditions
+    assert conditions["Launched"] == Condition(
         "Unknown", "AwaitingReconciliation", "its instance is not launched yet", EARLIER
     )
-    assert asked["Registered"].message == "its node has not joined the cluster yet"
-    assert asked["Initialized"].message == "its node is not ready for pods yet"
-    assert asked["Ready"] == Condition(
+    assert conditions["Registered"].message == "its node has not joined the cluster yet"
+    assert conditions["Initialized"].message == "its node is not ready for pods yet"
+    assert conditions["Ready"] == Condition(
         "Unknown", "ReconcilingDependents", "Launched=Unknown: its instance is not launched yet", EARLIER
     )
     told = mirrored(a_record(ClaimPhase.REGISTERED, message="a device is missing")).conditions
@@ -405,24 +408,26 @@ def test_a_node_that_is_smaller_than_planned_says_so() -> None:
 
 def test_the_course_of_a_drain_is_shown() -> None:
     """Why the node goes, whether its pods are leaving, and when its instance was terminated."""
-    asked = a_record(deletion=Deletion(reason="Empty", message="no pods", asked_at=EARLIER))
-    found = mirrored(asked).conditions
-    assert found["DisruptionReason"] == Condition("True", "Empty", "no pods", EARLIER)
-    assert "Drained" not in found
-    draining = msgspec.structs.replace(asked, deletion=msgspec.structs.replace(asked.deletion, tainted_at=NOW))
-    found = mirrored(draining).conditions
-    assert found["Drained"] == Condition("Unknown", "Draining", "pods are leaving its node", NOW)
-    assert "InstanceTerminating" not in found
+    leaving_record = a_record(deletion=Deletion(reason="Empty", message="no pods", asked_at=EARLIER))
+    conditions = mirrored(leaving_record).conditions
+    assert conditions["DisruptionReason"] == Condition("True", "Empty", "no pods", EARLIER)
+    assert "Drained" not in conditions
+    draining = msgspec.structs.replace(
+        leaving_record, deletion=msgspec.structs.replace(leaving_record.deletion, tainted_at=NOW)
+    )
+    conditions = mirrored(draining).conditions
+    assert conditions["Drained"] == Condition("Unknown", "Draining", "pods are leaving its node", NOW)
+    assert "InstanceTerminating" not in conditions
     ended = msgspec.structs.replace(draining, deletion=msgspec.structs.replace(draining.deletion, terminated_at=LATER))
-    found = mirrored(ended).conditions
-    assert found["Drained"] == Condition("True", "Drained", "", LATER)
-    assert found["InstanceTerminating"] == Condition("True", "InstanceTerminating", "", LATER)
+    conditions = mirrored(ended).conditions
+    assert conditions["Drained"] == Condition("True", "Drained", "", LATER)
+    assert conditions["InstanceTerminating"] == Condition("True", "InstanceTerminating", "", LATER)
 
 
 def test_the_worst_condition_decides_whether_it_is_ready() -> None:
     """One that is False comes before one that is only unknown; a found condition before the record's own."""
-    found = {"Registered": Condition("False", "X", "the kubelet is gone", NOW)}
-    ready = mirrored(a_record(ClaimPhase.REQUESTED), found).conditions["Ready"]
+    conditions = {"Registered": Condition("False", "X", "the kubelet is gone", NOW)}
+    ready = mirrored(a_record(ClaimPhase.REQUESTED), conditions).conditions["Ready"]
     assert ready == Condition("False", "UnhealthyDependents", "Registered=False: the kubelet is gone", NOW)
 
 

@@ -42,9 +42,9 @@ def test_daemon_pods_and_terminating_pods_are_no_events() -> None:
 
 def test_the_order_of_the_list_is_no_event() -> None:
     other = a_pod("q", node_name="n", phase="Running")
-    (one,) = with_pod_events([a_record()], [RUNNING, other], NOW)
-    (two,) = with_pod_events([one], [other, RUNNING], NOW + HOUR)
-    assert two is one
+    (record,) = with_pod_events([a_record()], [RUNNING, other], NOW)
+    (two,) = with_pod_events([record], [other, RUNNING], NOW + HOUR)
+    assert two is record
 
 
 def test_a_pod_that_came_and_went_between_two_runs_counts() -> None:
@@ -96,8 +96,8 @@ def test_the_latest_of_both_times_of_the_audit_log_counts() -> None:
 
 
 def test_pods_without_uids_are_told_apart_by_their_names() -> None:
-    one, other = (a_pod(name, node_name="n", phase="Running", uid="") for name in ("p", "q"))
-    (came,) = with_pod_events([a_record()], [one], NOW)
+    first, other = (a_pod(name, node_name="n", phase="Running", uid="") for name in ("p", "q"))
+    (came,) = with_pod_events([a_record()], [first], NOW)
     (changed,) = with_pod_events([came], [other], NOW + HOUR)
     assert changed.last_pod_event_at == NOW + HOUR
 

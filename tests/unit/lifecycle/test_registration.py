@@ -59,9 +59,9 @@ def test_a_claims_launch_data_are_read_back_from_its_node() -> None:
 
 def test_annotations_of_the_template_and_missing_hashes_are_read_from_the_node() -> None:
     """A hash without a tag is better than none; an annotation that the template lacks is another program's."""
-    own = {**claim_annotations(RECORD), labels.NODEPOOL_HASH: "2", "note": "of the node", "other": "y"}
+    node_annotations = {**claim_annotations(RECORD), labels.NODEPOOL_HASH: "2", "note": "of the node", "other": "y"}
     pool = a_pool(annotations={"note": "of today"})
-    plan = rebuilt_plan("c", {labels.NODECLASS: "default"}, a_node(annotations=own), pool)
+    plan = rebuilt_plan("c", {labels.NODECLASS: "default"}, a_node(annotations=node_annotations), pool)
     assert plan.annotations == {labels.NODEPOOL_HASH: "2", "note": "of the node"}
 
 
@@ -141,8 +141,8 @@ def test_its_size_is_ec2s_else_the_nodes_else_unknown() -> None:
         (machine, node, {"cpu": 3000}, {"cpu": 2900}),
         (machine, None, {}, {}),
     ]
-    for given, found, capacity, allocatable in cases:
-        record = rebuilt(PLAN, given, found, a_pool(), NOW, NOW)
+    for node_sizes, sizes, capacity, allocatable in cases:
+        record = rebuilt(PLAN, node_sizes, sizes, a_pool(), NOW, NOW)
         assert record.machine is not None
         assert record.machine.allocatable == allocatable
         assert (record.reserved, record.machine.capacity) == ({**capacity, "nodes": 1}, capacity)
@@ -210,16 +210,18 @@ def test_a_rebuilt_claim_begins_when_it_was_launched(*, joined: bool) -> None:
     """Its time to join runs from then on; once it has joined, its phase begins now."""
     assert RECORD.machine is not None
     began = NOW - timedelta(days=1)
-    own = {labels.REGISTERED: "true", labels.INITIALIZED: "true"} if joined else {}
-    record = rebuilt(PLAN, RECORD.machine, a_node(labels=own), a_pool(), began, NOW)
+    joined_labels = {labels.REGISTERED: "true", labels.INITIALIZED: "true"} if joined else {}
+    record = rebuilt(PLAN, RECORD.machine, a_node(labels=joined_labels), a_pool(), began, NOW)
     assert (record.name, record.plan, record.token, record.requested_at) == (PLAN.name, PLAN, "", began)
     assert (record.phase_since, record.initialized_at) == ((NOW, NOW) if joined else (began, None))
     assert record.node_name == ("n" if joined else "")
 
 
 def test_tags_keep_what_a_claim_is_rebuilt_from() -> None:
-    own = {labels.NODEPOOL_HASH: "1", labels.DECISION: "d", labels.MADE_BY_HAND: "u", "note": "x"}
-    assert claim_tags(a_plan(annotations=own)) == {key: own[key] for key in own if key != "note"}
+    tag_annotations = {labels.NODEPOOL_HASH: "1", labels.DECISION: "d", labels.MADE_BY_HAND: "u", "note": "x"}
+    assert claim_tags(a_plan(annotations=tag_annotations)) == {
+        key: tag_annotations[key] for key in tag_annotations if key != "note"
+    }
 
 
 def test_as_many_caps_as_a_tag_has_room_for_count_a_rebuilt_claim() -> None:

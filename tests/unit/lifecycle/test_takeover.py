@@ -217,8 +217,8 @@ def test_one_that_boots_is_registered_by_us() -> None:
 
 
 def with_claim(**changes: Any) -> Any:
-    found = a_launched_claim()
-    return msgspec.structs.replace(found, node_claim=msgspec.structs.replace(found.node_claim, **changes))
+    claim = a_launched_claim()
+    return msgspec.structs.replace(claim, node_claim=msgspec.structs.replace(claim.node_claim, **changes))
 
 
 def our_record(provider_id: str = PROVIDER_ID) -> Any:
@@ -317,8 +317,8 @@ def test_what_is_in_the_way_is_named_with_its_object(
 
 @pytest.mark.parametrize(("early", "refused"), [(timedelta(microseconds=1), False), (timedelta(0), True)])
 def test_a_node_that_has_not_joined_in_time_is_an_obstacle(early: timedelta, *, refused: bool) -> None:
-    found = a_launched_claim(nodes=(), launched_at=NOW - REGISTRATION_TIMEOUT + early)
-    objection = adoption_state(found, the_owners(), NOW)[1]
+    claim = a_launched_claim(nodes=(), launched_at=NOW - REGISTRATION_TIMEOUT + early)
+    objection = adoption_state(claim, the_owners(), NOW)[1]
     assert (objection is not None and objection.reason is AdoptionReason.NOT_JOINED) == refused
 
 

@@ -83,8 +83,8 @@ def test_a_pod_is_what_any_of_its_owners_makes_it(kind: str, others: tuple[Owner
     """Its controller creates its successor; a further owner changes nothing."""
     for owners in ((OWNERS[kind], *others), (*others, OWNERS[kind])):
         pod = a_pod(owners=owners, annotations={labels.SURGE: "true"})
-        found = (pod.may_surge, pod.is_stateful, pod.is_daemon, pod.is_static)
-        assert found == tuple(kind == one for one in ("ReplicaSet", "StatefulSet", "DaemonSet", "Node"))
+        traits = (pod.may_surge, pod.is_stateful, pod.is_daemon, pod.is_static)
+        assert traits == tuple(kind == owner_kind for owner_kind in ("ReplicaSet", "StatefulSet", "DaemonSet", "Node"))
         assert (pod.controller, pod.workload) == (f"{kind}-1", f"default/{kind}/{kind}-1")
 
 
@@ -120,9 +120,13 @@ def test_a_pod_is_of_the_kinds_of_its_owners() -> None:
 
 def test_a_pods_workload_is_its_controller_else_its_first_owner_else_itself() -> None:
     first, second = Owner("Database", "d"), Owner("ReplicaSet", "web-1", is_controller=True)
-    found = [a_pod("p", owners=owners) for owners in ((first, second), (first,), ())]
-    assert [pod.workload for pod in found] == ["default/ReplicaSet/web-1", "default/Database/d", "default/Pod/p"]
-    assert [pod.controller for pod in found] == ["web-1", "", ""]
+    workload_pods = [a_pod("p", owners=owners) for owners in ((first, second), (first,), ())]
+    assert [pod.workload for pod in workload_pods] == [
+        "default/ReplicaSet/web-1",
+        "default/Database/d",
+        "default/Pod/p",
+    ]
+    assert [pod.controller for pod in workload_pods] == ["web-1", "", ""]
 
 
 @pytest.mark.parametrize(

@@ -111,13 +111,13 @@ def test_known_state_nodes_are_those_of_each_snapshot_and_the_same_objects_while
         first,
         msgspec.structs.replace(first, now=first.now),
     ]
-    known, found = KnownStateNodes(), []
+    known, of_snapshots = KnownStateNodes(), []
     for snapshot in snapshots:
-        found.append(known.of(snapshot))
-        assert found[-1] == state_nodes(snapshot)
-    assert all(one is other for one, other in zip(found[-1], found[-2], strict=True))
-    unchanged = [one is other for one, other in zip(found[0], found[1], strict=True)]
-    assert {state.name: kept for state, kept in zip(found[0], unchanged, strict=True)} == {
+        of_snapshots.append(known.of(snapshot))
+        assert of_snapshots[-1] == state_nodes(snapshot)
+    assert all(state is other for state, other in zip(of_snapshots[-1], of_snapshots[-2], strict=True))
+    unchanged = [state is other for state, other in zip(of_snapshots[0], of_snapshots[1], strict=True)]
+    assert {state.name: kept for state, kept in zip(of_snapshots[0], unchanged, strict=True)} == {
         NODE.name: False,
         "launched": True,
     }
@@ -209,7 +209,7 @@ def test_pods_stay_with_a_claim_whose_node_is_gone() -> None:
     """They are bound to its name, and count until they are deleted."""
     pod, done = a_pod("bound", node_name=NODE.name), a_pod("done", node_name=NODE.name, phase="Succeeded")
     (state,) = state_nodes(a_snapshot(node_claims=(CLAIM,), pods=(pod, done)))
-    assert [one.name for one in state.pods] == ["bound"]
+    assert [pod.name for pod in state.pods] == ["bound"]
     nameless = msgspec.structs.replace(CLAIM, node_name="")
     (state,) = state_nodes(a_snapshot(node_claims=(nameless,), pods=(pod, a_pod("waits"))))
     assert state.pods == ()

@@ -133,14 +133,16 @@ def all_columns(problem: PackingProblem) -> Columns:
     """Every load of every type."""
     ranges = [range(int(min(n, fit)) + 1) for n, fit in zip(problem.counts, problem.fit.max(axis=1), strict=True)]
     loads = [np.array(load) for load in itertools.product(*ranges)]
-    found = [
+    columns = [
         (type_index, load)
         for type_index in range(len(problem.prices))
         for load in loads
         if (load @ problem.requests <= problem.capacity[type_index]).all()
         and (load <= problem.fit[:, type_index]).all()
     ]
-    return Columns.of([one for one, _ in found], [load for _, load in found], items=len(problem.counts))
+    return Columns.of(
+        [type_index for type_index, _ in columns], [load for _, load in columns], items=len(problem.counts)
+    )
 
 
 def best_values(problem: PackingProblem, item_values: Floats) -> Floats:

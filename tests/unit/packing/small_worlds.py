@@ -179,7 +179,7 @@ def _placed(
 
 def fits_whole(problem: PackingProblem) -> Bools:
     """[item, type], whether one pod fits, by its own sums."""
-    found: Bools = np.array(
+    fits: Bools = np.array(
         [[bool((request <= room).all()) for room in problem.capacity] for request in problem.requests], dtype=bool
     )
-    return found & problem.allowed
+    return fits & problem.allowed

@@ -154,9 +154,9 @@ def test_a_load_a_byte_too_large_is_not_the_best() -> None:
 def test_no_packing_undercuts_the_bound_and_it_is_near(seed: int) -> None:
     problem = with_large_pods(seed)
     cost = packed(problem, 2_000).cost(problem)
-    fluid, found = relax(problem, SETTINGS).lower_bound, bound_of(problem)
-    assert fluid < found <= cost
-    assert cost - found < 0.6 * (cost - fluid)
+    fluid, bound = relax(problem, SETTINGS).lower_bound, bound_of(problem)
+    assert fluid < bound <= cost
+    assert cost - bound < 0.6 * (cost - fluid)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -307,11 +307,11 @@ def ranked(problem: PackingProblem, values: Floats, loads: Ints) -> tuple[Ints, 
 def test_loads_are_worth_no_less_and_still_fit_their_machine(seed: int) -> None:
     problem, values = with_values(seed)
     before, types = ranked(problem, values, greedy(problem, values))
-    found = exchanged(problem, values, greedy(problem, values), best=len(before))
-    assert (found @ values >= before @ values).all()
-    assert (found >= 0).all()
-    assert (found @ problem.requests <= problem.capacity[types]).all()
-    assert (found <= np.minimum(problem.fit[:, types].T, problem.counts)).all()
+    loads = exchanged(problem, values, greedy(problem, values), best=len(before))
+    assert (loads @ values >= before @ values).all()
+    assert (loads >= 0).all()
+    assert (loads @ problem.requests <= problem.capacity[types]).all()
+    assert (loads <= np.minimum(problem.fit[:, types].T, problem.counts)).all()
 
 
 def test_a_pod_is_exchanged_for_a_larger_one_that_fills_the_rest() -> None:
@@ -325,8 +325,8 @@ def test_a_pod_is_exchanged_for_a_larger_one_that_fills_the_rest() -> None:
 def test_a_pod_is_added_where_there_is_room_and_no_more_than_there_are() -> None:
     problem, values = a_problem([(1, 1)], [3]), np.array([1.0])
     nothing = np.zeros((len(problem.prices), 1), dtype=np.int64)
-    found = exchanged(problem, values, nothing, best=8)
-    assert found.ravel().tolist() == [2, 2, 2, 3, 3, 3, 3, 3]
+    loads = exchanged(problem, values, nothing, best=8)
+    assert loads.ravel().tolist() == [2, 2, 2, 3, 3, 3, 3, 3]
 
 
 def test_no_pod_joins_more_of_its_kind_than_a_machine_may_hold() -> None:

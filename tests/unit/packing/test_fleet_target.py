@@ -52,8 +52,8 @@ def test_the_bound_is_the_optimum_if_machines_and_pods_may_be_split(seed: int) -
     least = least_objective(replace(fleet, **free, required_host_caps=fleet.host_caps), TargetRules(fill=1.0))
     assert least is not None
     for first in range(len(fleet.type_prices)):
-        found = fleet_bound(replace(fleet, required_host_caps=fleet.host_caps), np.array([first]))
-        assert least * DOLLAR * (1 - 1e-8) - 1 <= found <= least * DOLLAR
+        bound = fleet_bound(replace(fleet, required_host_caps=fleet.host_caps), np.array([first]))
+        assert least * DOLLAR * (1 - 1e-8) - 1 <= bound <= least * DOLLAR
     only = replace(fleet, **free, host_caps=np.where(fleet.required_host_caps == fleet.host_caps, fleet.host_caps, 0))
     least = least_objective(only, TargetRules(fill=1.0))
     assert least is not None
@@ -116,10 +116,10 @@ def test_pods_of_a_cell_differ_by_less_than_the_finest_step_that_makes_few_enoug
     for (size, extra), cell in zip(sizes, cells.cell.tolist(), strict=True):
         known.setdefault(cell, []).append((size, extra))
     assert len(known) == len(cells.members) <= DEFAULT_SETTINGS.target.cells_max
-    finer = max(step for step in steps if len({key(one, step) for one in sizes}) <= DEFAULT_SETTINGS.target.cells_max)
-    assert sorted(sorted(one) for one in known.values()) == sorted(
-        sorted((size, extra) for size, extra in sizes if key([size, extra], finer) == one)
-        for one in {key(size, finer) for size in sizes}
+    finer = max(step for step in steps if len({key(size, step) for size in sizes}) <= DEFAULT_SETTINGS.target.cells_max)
+    assert sorted(sorted(cell_sizes) for cell_sizes in known.values()) == sorted(
+        sorted((size, extra) for size, extra in sizes if key([size, extra], finer) == cell_sizes)
+        for cell_sizes in {key(size, finer) for size in sizes}
     )
 
 
@@ -148,9 +148,9 @@ def test_amounts_are_counted_in_the_mean_room_of_a_node_or_machine() -> None:
 def test_a_node_hosts_its_own_pods_and_up_to_the_cap_where_it_takes_more() -> None:
     fleet = a_fleet([[0, 3], [1, 0], [4, 0]], free=[9, 9, 9], prices=[1, 1, 1], machines={4: 1})
     fleet = replace(fleet, room_groups=np.array([0, 1, NO_GROUP]), group_suits=np.array([[True, False], [True, True]]))
-    found = fleet.hosts(np.array([0, 1]), np.array([2, 2]))
-    assert found.tolist() == [[2, 1, 4], [3, 2, 0]]
-    assert found.dtype == np.int64
+    hosted = fleet.hosts(np.array([0, 1]), np.array([2, 2]))
+    assert hosted.tolist() == [[2, 1, 4], [3, 2, 0]]
+    assert hosted.dtype == np.int64
     assert fleet.hosts(np.array([1]), np.array([2, 5])).tolist() == [[5, 5, 0]]
 
 
@@ -209,10 +209,10 @@ def test_a_node_that_must_go_stays_only_for_pods_that_nothing_else_holds(seed: i
     fleet = replace(fleet, must_go=np.arange(len(fleet.prices)) < 2, is_spot=np.arange(len(fleet.prices)) != 1)
     for rules in (TargetRules(fill=1.0), TargetRules(fill=1.0, is_gated=True)):
         may, must = least_objective(replace(fleet, must_go=fleet.must_go & False), rules), least_objective(fleet, rules)
-        found = solved(fleet, rules)
+        target = solved(fleet, rules)
         assert may is not None
-        assert objective(fleet, found, rules) >= may - 1e-9
-        assert (found.stay[fleet.must_go].max() > 1e-9) == (must is None)
+        assert objective(fleet, target, rules) >= may - 1e-9
+        assert (target.stay[fleet.must_go].max() > 1e-9) == (must is None)
 
 
 def test_pods_that_nothing_else_holds_keep_their_node() -> None:

@@ -169,8 +169,8 @@ def test_types_with_the_best_value_for_their_price_are_promising(seed: int, coun
     ]
     density = np.array(values) / problem.prices
     best = sorted(range(len(density)), key=lambda one: -density[one])[:count]
-    found = set(promising_types(problem, fluid, count).tolist())
-    assert found == {*best, *np.flatnonzero(fluid.machines > 1e-6).tolist()}
+    promising = set(promising_types(problem, fluid, count).tolist())
+    assert promising == {*best, *np.flatnonzero(fluid.machines > 1e-6).tolist()}
 
 
 # One machine for each pod.

@@ -31,7 +31,9 @@ NO_MORE_DIVES: Final = replace(SETTINGS.diving, idle_dives_max=0, beam_items_max
 
 def dived(problem: PackingProblem, steps: int, known: list[Packing] | None = None) -> Packing:
     diving = Diving(problem, np.random.default_rng(0), SearchBudget(steps), SETTINGS)
-    return diving.packing([Columns.of_packing(one) for one in known or []], relax(problem, SETTINGS).lower_bound)
+    return diving.packing(
+        [Columns.of_packing(packing) for packing in known or []], relax(problem, SETTINGS).lower_bound
+    )
 
 
 def test_pods_that_never_fit_together_get_a_machine_each() -> None:
@@ -75,10 +77,10 @@ def test_dives_end_by_themselves_and_what_they_find_is_near_the_bound(seed: int)
     """A search without a bound on its steps must end, too: each dive that saves nothing counts."""
     problem, budget = with_large_pods(seed), SearchBudget()
     fluid = relax(problem, SETTINGS).lower_bound
-    found = Diving(problem, np.random.default_rng(0), budget, SETTINGS).packing([], fluid)
-    found.check(problem)
+    packing = Diving(problem, np.random.default_rng(0), budget, SETTINGS).packing([], fluid)
+    packing.check(problem)
     assert 10 < budget.steps < 400
-    assert found.cost(problem) < 0.97 * dived(problem, 1).cost(problem)
+    assert packing.cost(problem) < 0.97 * dived(problem, 1).cost(problem)
 
 
 def test_a_search_that_is_done_is_not_continued_by_beam_search() -> None:
@@ -118,10 +120,10 @@ def test_dives_that_keep_most_machines_pack_every_pod_and_never_cost_more_than_t
     settings = replace(SETTINGS, kept_machines=SETTINGS.target.kept_machines)
     fluid = relax(problem, SETTINGS).lower_bound
     diving = Diving(problem, np.random.default_rng(0), SearchBudget(120), settings)
-    found = diving.packing([], fluid)
-    found.check(problem)
+    packing = diving.packing([], fluid)
+    packing.check(problem)
     first = Diving(problem, np.random.default_rng(0), SearchBudget(120), replace(settings, diving=NO_MORE_DIVES))
-    assert found.cost(problem) <= first.packing([], fluid).cost(problem)
+    assert packing.cost(problem) <= first.packing([], fluid).cost(problem)
 
 
 @pytest.mark.parametrize(("seed", "near"), [(0, 0.08), (1, 0.06)])
@@ -153,9 +155,9 @@ def improved(problem: PackingProblem, *, steps: int, seed: int = 0, start: Packi
 def test_the_search_comes_close_to_the_bound(make: Callable[[int], PackingProblem], steps: int, seed: int) -> None:
     """Otherwise, money is wasted; GPU clusters cost seven per cent more."""
     problem = make(seed)
-    found = improved(problem, steps=steps)
-    found.packing.check(problem)
-    assert found.lower_bound <= found.packing.cost(problem) <= found.lower_bound * 1.06
+    optimized = improved(problem, steps=steps)
+    optimized.packing.check(problem)
+    assert optimized.lower_bound <= optimized.packing.cost(problem) <= optimized.lower_bound * 1.06
 
 
 def test_the_same_seed_and_steps_give_the_same_packing() -> None:
@@ -170,11 +172,11 @@ def test_rounding_alone_packs_every_pod_and_never_costs_more_than_the_incumbent(
     problem = with_small_pods(4)
     before = one_pod_per_machine(problem)
     ready = prepared(problem, SETTINGS)
-    found = round_only(ready, before, seed=0, budget=SearchBudget(50), settings=SETTINGS)
-    found.packing.check(problem)
-    assert found.packing.cost(problem) < before.cost(problem)
+    optimized = round_only(ready, before, seed=0, budget=SearchBudget(50), settings=SETTINGS)
+    optimized.packing.check(problem)
+    assert optimized.packing.cost(problem) < before.cost(problem)
     whole = improve(ready, before, seed=0, budget=SearchBudget(50), settings=SETTINGS)
-    assert whole.packing.cost(problem) <= found.packing.cost(problem)
+    assert whole.packing.cost(problem) <= optimized.packing.cost(problem)
 
 
 FEW_SURE_ITEMS: Final = replace(SETTINGS, stages=replace(SETTINGS.stages, sure_items_max=0))
@@ -189,9 +191,9 @@ def test_roundings_of_many_items_end_before_the_time_does(settings: SearchSettin
     problem = with_small_pods(4)
     before = one_pod_per_machine(problem)
     budget = SearchBudget(None, lambda: share)
-    found = round_only(prepared(problem, SETTINGS), before, seed=0, budget=budget, settings=settings)
-    found.packing.check(problem)
-    assert (found.packing.cost(problem) < before.cost(problem)) is rounds
+    optimized = round_only(prepared(problem, SETTINGS), before, seed=0, budget=budget, settings=settings)
+    optimized.packing.check(problem)
+    assert (optimized.packing.cost(problem) < before.cost(problem)) is rounds
 
 
 class RecordingClock:
@@ -228,9 +230,9 @@ def test_a_rounding_that_is_late_is_given_up(looks: int) -> None:
     problem = with_small_pods(4)
     before, looked = one_pod_per_machine(problem), iter([0.5] * looks)
     budget = SearchBudget(None, lambda: next(looked, 1.2))
-    found = round_only(prepared(problem, SETTINGS), before, seed=0, budget=budget, settings=FEW_SURE_ITEMS)
-    found.packing.check(problem)
-    assert found.packing.cost(problem) == before.cost(problem)
+    optimized = round_only(prepared(problem, SETTINGS), before, seed=0, budget=budget, settings=FEW_SURE_ITEMS)
+    optimized.packing.check(problem)
+    assert optimized.packing.cost(problem) == before.cost(problem)
 
 
 def test_column_generation_is_for_wide_gaps_on_machines_that_hold_few_pods() -> None:
@@ -274,11 +276,11 @@ def test_rounding_stops_where_column_generation_will_do_better() -> None:
     for pods_max in (SETTINGS.stages.coarse_pods_per_machine_max, 1):
         settings = replace(SETTINGS, stages=replace(SETTINGS.stages, coarse_pods_per_machine_max=pods_max))
         budget = SearchBudget(50)
-        found = round_only(ready, start, seed=0, budget=budget, settings=settings, pairs=False)
+        optimized = round_only(ready, start, seed=0, budget=budget, settings=settings, pairs=False)
         steps.append(budget.steps)
-        assert len(found.known) == (1 if len(steps) == 1 else 0)
-        assert found.loads.shape == (0, len(problem.counts))
-        assert found.lower_bound == ready.fluid.lower_bound
+        assert len(optimized.known) == (1 if len(steps) == 1 else 0)
+        assert optimized.loads.shape == (0, len(problem.counts))
+        assert optimized.lower_bound == ready.fluid.lower_bound
     assert steps[0] == 1 < steps[1]
 
 
@@ -291,8 +293,8 @@ def test_a_known_packing_is_never_forgotten() -> None:
     best = Packing(np.array([kept[int(kind)] for kind in good.packing.types]), good.packing.loads)
     poor = right_sized(ready.reduced, start)
     for known in ([best, poor], [poor, best]):
-        found = improve(ready, start, seed=0, budget=SearchBudget(0), settings=SETTINGS, known=known)
-        assert found.packing.cost(problem) == good.packing.cost(problem) < start.cost(problem)
+        optimized = improve(ready, start, seed=0, budget=SearchBudget(0), settings=SETTINGS, known=known)
+        assert optimized.packing.cost(problem) == good.packing.cost(problem) < start.cost(problem)
 
 
 def test_with_loads_rounding_is_left_to_the_time_after_the_search() -> None:

@@ -114,11 +114,11 @@ def _generator() -> np.random.Generator:
 
 def _digits(values: Floats | Ints | float) -> str:
     """Numbers to six digits: the last ones of a float may differ between processors."""
-    found = np.asarray(values, dtype=float)
-    if found.ndim == 0:
-        return f"{float(found):.6g}"
-    parts = [_digits(one) for one in found]
-    return " ".join(parts) if found.ndim == 1 else " | ".join(parts)
+    array = np.asarray(values, dtype=float)
+    if array.ndim == 0:
+        return f"{float(array):.6g}"
+    parts = [_digits(row) for row in array]
+    return " ".join(parts) if array.ndim == 1 else " | ".join(parts)
 
 
 def _packing(title: str, problem: PackingProblem, packing: Packing) -> str:
@@ -190,11 +190,11 @@ def _heuristics(problem: PackingProblem) -> Iterator[str]:
     reduced, fluid = ready.reduced, ready.fluid
     yield wrapped(f"cuts: {cuts(fluid, SETTINGS.rounding)[:12]}")
     for cut in cuts(fluid, SETTINGS.rounding)[:3]:
-        found = guided_rounding(reduced, fluid, cut, generator=_generator(), settings=SETTINGS)
-        yield _packing(f"rounded less {cut}", reduced, found)
+        packing = guided_rounding(reduced, fluid, cut, generator=_generator(), settings=SETTINGS)
+        yield _packing(f"rounded less {cut}", reduced, packing)
     budget = SearchBudget(30)
-    for found in two_type_packings(reduced, fluid, generator=_generator(), budget=budget, settings=SETTINGS)[:2]:
-        yield _packing("of two types", reduced, found)
+    for packing in two_type_packings(reduced, fluid, generator=_generator(), budget=budget, settings=SETTINGS)[:2]:
+        yield _packing("of two types", reduced, packing)
     yield f"pairs took {budget.steps} steps"
     start = separate_packing(reduced)
     yield _packing("separate", reduced, start)
@@ -210,8 +210,8 @@ def _heuristics(problem: PackingProblem) -> Iterator[str]:
     for spare in (0.0, 0.1):
         limits = replace(SETTINGS.few_machines, spare_shares=(spare,))
         budget = SearchBudget(1)
-        found = few_machines(reduced, start, budget=budget, settings=limits)
-        yield _packing(f"best mix with {spare} to spare", reduced, found)
+        packing = few_machines(reduced, start, budget=budget, settings=limits)
+        yield _packing(f"best mix with {spare} to spare", reduced, packing)
 
 
 def _columns_of(problem: PackingProblem) -> Iterator[str]:
@@ -276,31 +276,33 @@ def _other_dives(problem: PackingProblem, lower_bound: int) -> Iterator[str]:
         ("late", greedy, SearchBudget(6, lambda: 1.0), [Columns.of_packing(separate_packing(problem))]),
     ):
         diving = Diving(problem, _generator(), budget, settings)
-        found = diving.packing(known, lower_bound)
+        packing = diving.packing(known, lower_bound)
         rest = (
-            f"{budget.steps} steps, {len(diving.loads(0.0))} loads, {'closed' if diving.is_closed(found) else 'open'}"
+            f"{budget.steps} steps, {len(diving.loads(0.0))} loads, {'closed' if diving.is_closed(packing) else 'open'}"
         )
-        yield _packing(f"dived {title}, {rest}", problem, found)
+        yield _packing(f"dived {title}, {rest}", problem, packing)
 
 
 def _whole(problem: PackingProblem) -> Iterator[str]:
     ready, start = prepared(problem, SETTINGS), separate_packing(problem)
     for steps in (0, 3, 60):
         budget = SearchBudget(steps)
-        found = improve(ready, start, seed=0, budget=budget, settings=SETTINGS)
-        rest = f"{len(found.known)} known, {len(found.loads)} loads"
-        yield _packing(f"improved, {budget.steps} of {steps} steps, {rest}", problem, found.packing)
+        optimized = improve(ready, start, seed=0, budget=budget, settings=SETTINGS)
+        rest = f"{len(optimized.known)} known, {len(optimized.loads)} loads"
+        yield _packing(f"improved, {budget.steps} of {steps} steps, {rest}", problem, optimized.packing)
     budget = SearchBudget(20)
-    again = improve(ready, start, seed=1, budget=budget, settings=SETTINGS, known=found.known, loads=found.loads)
+    again = improve(
+        ready, start, seed=1, budget=budget, settings=SETTINGS, known=optimized.known, loads=optimized.loads
+    )
     yield f"again with these, {budget.steps} steps: {again.packing.cost(problem)}"
     for pairs in (False, True):
         budget = SearchBudget(20)
         quick = round_only(ready, start, seed=0, budget=budget, settings=SETTINGS, pairs=pairs)
         yield f"only rounded, {budget.steps} steps: {quick.packing.cost(problem)}, {len(quick.known)} known"
-    cost, machines = found.packing.cost(problem), len(found.packing.types)
+    cost, machines = optimized.packing.cost(problem), len(optimized.packing.types)
     coarse = [
         is_coarse(problem, lower_bound=bound, cost=cost, machines=machines, settings=SETTINGS.stages)
-        for bound in (cost, found.lower_bound)
+        for bound in (cost, optimized.lower_bound)
     ]
     yield f"coarse: {coarse}"
 
@@ -423,10 +425,10 @@ def test_a_covering_program_gives_its_optimum_and_duals() -> None:
 
 
 def test_coefficients_of_any_order_become_columns_in_floating_point() -> None:
-    found = Coefficients()
-    found.put(np.array([2, 0]), np.array([1, 1]), np.array([7, 5]))
-    found.put(np.array([[1], [0]]), np.array([0, 2]), 3)
-    columns = found.columns(np.array([9.0, 8.0, 6.0, 4.0]), np.full(4, UNBOUNDED))
+    coefficients = Coefficients()
+    coefficients.put(np.array([2, 0]), np.array([1, 1]), np.array([7, 5]))
+    coefficients.put(np.array([[1], [0]]), np.array([0, 2]), 3)
+    columns = coefficients.columns(np.array([9.0, 8.0, 6.0, 4.0]), np.full(4, UNBOUNDED))
     assert columns.starts.tolist() == [0, 2, 4, 6, 6]
     assert columns.rows.tolist() == [0, 1, 0, 2, 0, 1]
     assert columns.coefficients.tolist() == [3, 3, 5, 7, 3, 3]
@@ -545,10 +547,14 @@ def test_an_item_that_fits_nothing_is_refused() -> None:
     """Otherwise, its lower bound is infinite."""
     with pytest.raises(InvariantError):
         a_problem([(100, 4)], [1])
-    one = np.ones((1, 0), dtype=np.int64)
+    empty_request = np.ones((1, 0), dtype=np.int64)
     with pytest.raises(InvariantError):
         PackingProblem.of(
-            requests=np.array([[1]]), counts=np.array([1]), capacity=one.T, prices=one[0], allowed=one > 0
+            requests=np.array([[1]]),
+            counts=np.array([1]),
+            capacity=empty_request.T,
+            prices=empty_request[0],
+            allowed=empty_request > 0,
         )
 
 
@@ -567,8 +573,8 @@ def test_less_capacity_holds_fewer_pods_and_never_more_than_a_cap() -> None:
 
 
 def test_packings_are_joined_and_joining_none_gives_none() -> None:
-    one = Packing(np.array([1]), np.array([[2, 0]]))
-    assert joined([one, one], items=2).loads.tolist() == [[2, 0], [2, 0]]
+    packing = Packing(np.array([1]), np.array([[2, 0]]))
+    assert joined([packing, packing], items=2).loads.tolist() == [[2, 0], [2, 0]]
     assert joined([], items=2).loads.shape == (0, 2)
 
 
@@ -622,7 +628,9 @@ def holds(problem: PackingProblem, kind: int, load: list[int]) -> bool:
         for resource in range(problem.requests.shape[1])
     ]
     may = all(problem.allowed[item, kind] for item, pods in enumerate(load) if pods)
-    return may and all(one <= room for one, room in zip(taken, problem.capacity[kind].tolist(), strict=True))
+    return may and all(
+        requested <= room for requested, room in zip(taken, problem.capacity[kind].tolist(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("is_capped", [False, True])
@@ -700,7 +708,7 @@ def test_packings_hold_whole_numbers_however_they_are_put_together() -> None:
     problem = a_problem([(1, 4)], [3])
     packings = [joined([], items=1), separate_packing(problem), right_sized(problem, separate_packing(problem))]
     packings.append(joined(packings, items=1))
-    assert {array.dtype.kind for one in packings for array in (one.types, one.loads)} == {"i"}
+    assert {array.dtype.kind for packing in packings for array in (packing.types, packing.loads)} == {"i"}
     assert packings[-1].cost(problem) == 2 * packings[1].cost(problem)
 
 
@@ -724,13 +732,13 @@ def bounded(problem: PackingProblem, cost: int) -> int:
 def cheapest_cover(problem: PackingProblem, machines: int) -> int | None:
     """The least price of at most this many machines that offer what all pods request together; None if none do."""
     total = problem.counts @ problem.requests
-    found = (
+    covers = (
         list(types)
         for number in range(1, machines + 1)
         for types in itertools.combinations_with_replacement(range(len(problem.prices)), number)
     )
     prices = (
-        int(problem.prices[types].sum()) for types in found if (problem.capacity[types].sum(axis=0) >= total).all()
+        int(problem.prices[types].sum()) for types in covers if (problem.capacity[types].sum(axis=0) >= total).all()
     )
     return min(prices, default=None)
 

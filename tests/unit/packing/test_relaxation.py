@@ -78,8 +78,8 @@ def test_types_are_added_where_items_pay_least_and_prices_differ() -> None:
     paid = np.array([0.5, 0.6, 0.7, 1.0, 0.8])
     found = joining_types(prices=prices, paid_shares=paid, active=np.array([4]), settings=ACTIVE)
     assert found.tolist() == [0, 2]
-    one = replace(ACTIVE, added_types_max=1)
-    assert joining_types(prices=prices, paid_shares=paid, active=np.array([4]), settings=one).tolist() == [0]
+    one_type = replace(ACTIVE, added_types_max=1)
+    assert joining_types(prices=prices, paid_shares=paid, active=np.array([4]), settings=one_type).tolist() == [0]
 
 
 # The fluid relaxation and its bound.
@@ -104,13 +104,13 @@ def test_no_packing_undercuts_the_bound_in_whole_steps(seed: int) -> None:
 def test_whole_steps_see_the_rest_of_a_machine_that_no_pod_can_use() -> None:
     """Machines a little short of a whole number of pods: fractions fill them, and the gap looks wide."""
     problem = a_problem([(0.51, 2.04)], [300])
-    plain, found = relax(problem, SETTINGS), relax(stepped(problem, SETTINGS.stepped_bound), SETTINGS)
+    plain, stepped_result = relax(problem, SETTINGS), relax(stepped(problem, SETTINGS.stepped_bound), SETTINGS)
     best = improve(
         prepared(problem, SETTINGS), one_pod_per_machine(problem), seed=0, budget=SearchBudget(60), settings=SETTINGS
     )
     cost = best.packing.cost(problem)
-    assert plain.lower_bound * 1.01 < found.lower_bound <= cost
-    assert cost <= found.lower_bound * 1.01
+    assert plain.lower_bound * 1.01 < stepped_result.lower_bound <= cost
+    assert cost <= stepped_result.lower_bound * 1.01
 
 
 def test_late_rounds_are_left_out_and_the_bound_still_holds() -> None:
@@ -209,7 +209,9 @@ def test_every_requirement_of_several_holds() -> None:
         assert len(held.prices)
         for capacity in held.capacity:
             fitting = np.flatnonzero((problem.capacity >= capacity).all(axis=1))
-            assert all(len({one.values[row] for row in fitting}) >= one.values_min for one in order)
+            assert all(
+                len({requirement.values[row] for row in fitting}) >= requirement.values_min for requirement in order
+            )
     unmet = DistinctValues([("only",)] * 20, 2)
     for order in ([wanted[0], unmet], [unmet, wanted[0]]):
         assert with_distinct_values(problem, order).capacity.tolist() == problem.capacity.tolist()

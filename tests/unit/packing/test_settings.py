@@ -74,7 +74,7 @@ def test_it_does_not_import_numpy() -> None:
 def naive(items: Sequence[OfferedItem], steps: int) -> int:
     """The better of both bounds, over all weights of one resource or two in multiples of 1 / steps."""
     resources = range(len(items[0].requests)) if items else range(0)
-    found = [max((min(price for price, _ in item.offers) for item in items), default=0)]
+    costs = [max((min(price for price, _ in item.offers) for item in items), default=0)]
     for weights in itertools.product(range(steps + 1), repeat=len(resources)):
         if sum(weights) == steps and sum(weight > 0 for weight in weights) <= 2:
             parts = [
@@ -84,8 +84,8 @@ def naive(items: Sequence[OfferedItem], steps: int) -> int:
                 )
                 for item in items
             ]
-            found.append(sum(item.count * part for item, part in zip(items, parts, strict=True)))
-    return max(found)
+            costs.append(sum(item.count * part for item, part in zip(items, parts, strict=True)))
+    return max(costs)
 
 
 def test_it_is_the_best_of_all_weights_and_of_the_most_expensive_pod() -> None:
@@ -301,11 +301,11 @@ def test_every_packing_is_valid_and_the_search_finds_an_optimal_one(seed: int) -
     problem, best = a_small_problem(seed), optimum(seed)
     ready = prepared(problem, SETTINGS)
     reduced, fluid = ready.reduced, ready.fluid
-    found = [
+    packings = [
         guided_rounding(reduced, fluid, cut, generator=_generator(), settings=SETTINGS)
         for cut in cuts(fluid, SETTINGS.rounding)[:6]
     ]
-    found.append(
+    packings.append(
         pack_by_value(
             reduced,
             demand=reduced.counts,
@@ -314,7 +314,7 @@ def test_every_packing_is_valid_and_the_search_finds_an_optimal_one(seed: int) -
             settings=SETTINGS.value_packing,
         )
     )
-    for packing in found:
+    for packing in packings:
         packing.check(reduced)
         assert packing.cost(reduced) >= best
     assert separate_packing(problem).cost(problem) == separate_cost(problem) >= best

@@ -28,8 +28,8 @@ def plan_of(**world: Any) -> Plan:
 
 def places(plan: Plan) -> dict[str, str]:
     """Pod name → node or claim that takes it."""
-    found = {pod.partition("/")[2]: claim.name for claim in plan.claims for pod in claim.pods}
-    return found | {binding.pod.partition("/")[2]: binding.node for binding in plan.bindings}
+    place_of = {pod.partition("/")[2]: claim.name for claim in plan.claims for pod in claim.pods}
+    return place_of | {binding.pod.partition("/")[2]: binding.node for binding in plan.bindings}
 
 
 def reasons_of(plan: Plan) -> dict[str, str]:

@@ -10,5 +10,5 @@ A, B, C = ZONES[:3]
 
 def a_class(*subnets: tuple[str, str], name: str = "default", each: int = 1) -> NodeClass:
     """A class with these subnets (id, zone): by default one for each of three zones."""
-    own = subnets or (("subnet-a", A), ("subnet-b", B), ("subnet-c", C))
-    return NodeClass(name=name, subnets=own, addresses_per_node=each)
+    subnet_zones = subnets or (("subnet-a", A), ("subnet-b", B), ("subnet-c", C))
+    return NodeClass(name=name, subnets=subnet_zones, addresses_per_node=each)

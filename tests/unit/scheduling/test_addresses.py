@@ -23,14 +23,18 @@ def test_a_zone_counts_only_where_every_subnet_has_few_addresses() -> None:
         a_snapshot(types=TYPES, node_classes=(two,), subnet_addresses={"subnet-1": 3, "subnet-3": 1})
     )
     (template,) = context.templates
-    left = RemainingAddresses.of(context.snapshot, context.templates)
-    assert list(left.scarce_zones(template)) == [B]
-    left.take(template, A)
-    left.take(template, B)
-    assert (left.has_room(template, A), left.has_room(template, B), left.is_exceeded) == (True, False, False)
-    copied = left.copy()
+    remaining = RemainingAddresses.of(context.snapshot, context.templates)
+    assert list(remaining.scarce_zones(template)) == [B]
+    remaining.take(template, A)
+    remaining.take(template, B)
+    assert (remaining.has_room(template, A), remaining.has_room(template, B), remaining.is_exceeded) == (
+        True,
+        False,
+        False,
+    )
+    copied = remaining.copy()
     copied.take(template, B)
-    assert (copied.is_exceeded, left.is_exceeded) == (True, False)
+    assert (copied.is_exceeded, remaining.is_exceeded) == (True, False)
 
 
 def test_a_node_needs_all_its_addresses_in_one_subnet() -> None:
@@ -40,8 +44,8 @@ def test_a_node_needs_all_its_addresses_in_one_subnet() -> None:
         free = dict(zip(("subnet-1", "subnet-2"), amounts, strict=True))
         snapshot = a_snapshot(types=TYPES, node_classes=(prefixes,), subnet_addresses=free)
         context = SchedulingContext(snapshot)
-        left = RemainingAddresses.of(snapshot, context.templates)
-        assert left.has_room(context.templates[0], A) is room
+        remaining = RemainingAddresses.of(snapshot, context.templates)
+        assert remaining.has_room(context.templates[0], A) is room
 
 
 def test_what_several_classes_take_of_one_subnet_may_use_its_last_address() -> None:
@@ -49,11 +53,11 @@ def test_what_several_classes_take_of_one_subnet_may_use_its_last_address() -> N
     classes = (a_class(("subnet-1", A), each=17), a_class(("subnet-1", A), name="other"))
     pools = (a_pool(), a_pool("other", node_class=OTHER))
     snapshot = a_snapshot(types=TYPES, node_pools=pools, node_classes=classes, subnet_addresses={"subnet-1": 20})
-    templates = {one.pool.name: one for one in SchedulingContext(snapshot).templates}
-    left = RemainingAddresses.of(snapshot, tuple(templates.values()))
-    left.take(templates["default"], A)
-    left.take(templates["other"], A)
-    assert not left.is_exceeded
+    templates = {template.pool.name: template for template in SchedulingContext(snapshot).templates}
+    remaining = RemainingAddresses.of(snapshot, tuple(templates.values()))
+    remaining.take(templates["default"], A)
+    remaining.take(templates["other"], A)
+    assert not remaining.is_exceeded
 
 
 def test_classes_that_share_a_subnet_share_its_addresses() -> None:
@@ -62,20 +66,20 @@ def test_classes_that_share_a_subnet_share_its_addresses() -> None:
     snapshot = a_snapshot(
         types=TYPES, node_pools=pools, node_classes=classes, subnet_addresses={"subnet-1": 1, "subnet-2": 1}
     )
-    templates = {one.pool.name: one for one in SchedulingContext(snapshot).templates}
-    left = RemainingAddresses.of(snapshot, tuple(templates.values()))
-    left.take(templates["default"], A)
-    assert not left.has_room(templates["default"], A)
-    assert left.has_room(templates["other"], A)
-    left.take(templates["other"], A)
-    assert not left.has_room(templates["other"], A)
+    templates = {template.pool.name: template for template in SchedulingContext(snapshot).templates}
+    remaining = RemainingAddresses.of(snapshot, tuple(templates.values()))
+    remaining.take(templates["default"], A)
+    assert not remaining.has_room(templates["default"], A)
+    assert remaining.has_room(templates["other"], A)
+    remaining.take(templates["other"], A)
+    assert not remaining.has_room(templates["other"], A)
 
 
 def test_nothing_is_short_without_a_reading() -> None:
-    left = RemainingAddresses()
+    remaining = RemainingAddresses()
     (template,) = SchedulingContext(a_snapshot(types=TYPES)).templates
-    assert left.has_room(template, A)
-    assert not left.scarce_zones(template)
+    assert remaining.has_room(template, A)
+    assert not remaining.scarce_zones(template)
 
 
 # Fitting claims into the free addresses of subnets.

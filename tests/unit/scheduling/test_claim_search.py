@@ -416,11 +416,11 @@ def test_limits_that_leave_no_type_for_a_pod_are_noted(
     group = group_of(context, "p")
     (step,) = group.steps
     for _ in range(2):
-        found = new.open(5, group, step)
+        opened = new.open(5, group, step)
         offered = context.templates[0].types
-        names = found and offered.names(offered.room.fitting(found.profile.mask, found.total))
+        names = opened and offered.names(offered.room.fitting(opened.profile.mask, opened.total))
         assert (names, new.limited) == (types, {0} if is_limited else set())
-        assert found is None or (found.claim.index, found.total, found.reservations) == (5, group.requests, ())
+        assert opened is None or (opened.claim.index, opened.total, opened.reservations) == (5, group.requests, ())
 
 
 def test_a_refusal_holds_until_limits_have_room_again() -> None:
@@ -446,9 +446,9 @@ def test_each_claim_lowers_min_values_by_itself() -> None:
     )
     group = group_of(context, "p")
     for _ in range(2):
-        found = new.open(0, group, group.steps[0])
-        assert found is not None
-        assert (found.claim.min_values, found.claim.min_values_relaxed) == ({labels.INSTANCE_TYPE: 1}, True)
+        opened = new.open(0, group, group.steps[0])
+        assert opened is not None
+        assert (opened.claim.min_values, opened.claim.min_values_relaxed) == ({labels.INSTANCE_TYPE: 1}, True)
 
 
 def test_places_of_a_reservation_go_to_as_many_claims_as_it_has() -> None:

@@ -136,11 +136,11 @@ def test_rules_between_pods_count_a_nominated_pod_on_its_node(who: str) -> None:
     apart = (PodAffinityTerm(labels.HOSTNAME, a_selector(app="web")),)
     even = (TopologySpread(labels.HOSTNAME, 1, selector=a_selector(app="web")),)
     rule = {"spreads": even} if who == "a spread" else {"anti_affinity": apart}
-    own, theirs = ({}, rule) if who == "the nominated pod" else (rule, {})
+    own_rule, theirs = ({}, rule) if who == "the nominated pod" else (rule, {})
     nominated = a_pod("first", labels={"app": "web"}, nominated_node_name="n", priority=5, **theirs)
     cluster = {"nodes": (node,), "node_claims": (claim,)}
     for priority, beside in ((5, False), (6, True)):
-        pod = a_pod("p", labels={"app": "web"}, priority=priority, **own)
+        pod = a_pod("p", labels={"app": "web"}, priority=priority, **own_rule)
         plan = plan_of(types=(TYPE,), pods=(nominated, pod), **cluster)
         assert (places(plan) == {"p": "n"}) == beside
 
@@ -201,9 +201,9 @@ def test_one_impossible_pod_does_not_affect_the_others() -> None:
 
 def test_pending_pods_are_sorted_by_name() -> None:
     """Otherwise, the plan depends on how the API server lists them."""
-    found = pending_pods(a_snapshot(pods=(a_pod("b"), a_pod("a"), a_pod("bound", node_name="n"))))
-    assert [pod.name for pod in found] == ["a", "b"]
-    assert not any(map(is_virtual, found))
+    pending = pending_pods(a_snapshot(pods=(a_pod("b"), a_pod("a"), a_pod("bound", node_name="n"))))
+    assert [pod.name for pod in pending] == ["a", "b"]
+    assert not any(map(is_virtual, pending))
 
 
 SMALL, LARGE = a_type("small", cpu="2", price=0.1), a_type("large", cpu="8", price=0.4)
@@ -319,12 +319,12 @@ def test_only_affinity_and_spreads_over_shared_domains_may_become_easier() -> No
         "far": {"anti_affinity": (PodAffinityTerm(labels.ZONE, web),)},
         "none": {},
     }
-    found = {}
+    reasons = {}
     for name, rule in rules.items():
         context = context_of(types=(a_type(),), pods=(a_pod(name, labels={"app": "web"}, **rule),))
-        found[name] = group_of(context, name).steps[0].is_monotone
-    assert [name for name, is_monotone in found.items() if not is_monotone] == ["zones", "near", "close"]
-    assert set(map(type, found.values())) == {bool}
+        reasons[name] = group_of(context, name).steps[0].is_monotone
+    assert [name for name, is_monotone in reasons.items() if not is_monotone] == ["zones", "near", "close"]
+    assert set(map(type, reasons.values())) == {bool}
 
 
 def test_a_pinned_pod_has_its_pin_and_others_have_none() -> None:
@@ -353,7 +353,8 @@ def test_a_pods_own_requirements_are_its_selector_first_alternative_and_heaviest
     steps = group_of(context, "p").steps
     wanted = [(zones[0], arch[1]), (zones[1], arch[1]), (zones[1], arch[0]), (zones[1],), (zones[0],)]
     assert [context.table[step.alternatives[0]] for step in steps] == [
-        Requirements((*selector, *(one for term in terms for one in term.requirements))) for terms in wanted
+        Requirements((*selector, *(requirement for term in terms for requirement in term.requirements)))
+        for terms in wanted
     ]
     assert [step.number for step in steps] == [0, 1, 2, 3, 4]
     assert len({step.index for step in steps}) == len(steps)

@@ -75,7 +75,7 @@ def test_initialized_nodes_are_tried_before_nodes_that_boot() -> None:
     waits = msgspec.structs.replace(claim, conditions={k: v for k, v in claim.conditions.items() if k != INITIALIZED})
     ready_claim, ready = a_node_of(TYPE, "b")
     world = {"nodes": (boots, ready), "node_claims": (waits, ready_claim), "pods": (a_pod("p"),)}
-    assert [found.name for found in context_of(types=(TYPE,), **world).existing_nodes] == ["b", "a"]
+    assert [node.name for node in context_of(types=(TYPE,), **world).existing_nodes] == ["b", "a"]
     assert places(plan_of(types=(TYPE,), **world)) == {"p": "b"}
 
 
@@ -146,9 +146,9 @@ def test_known_rooms_are_those_that_each_snapshot_has_alone() -> None:
     ]
     known = KnownParts()
     for snapshot in snapshots:
-        found = SchedulingContext(snapshot, known=known).existing_nodes
+        existing = SchedulingContext(snapshot, known=known).existing_nodes
         alone = SchedulingContext(snapshot).existing_nodes
-        assert [msgspec.structs.astuple(one) for one in found] == [msgspec.structs.astuple(one) for one in alone]
+        assert [msgspec.structs.astuple(node) for node in existing] == [msgspec.structs.astuple(node) for node in alone]
 
 
 def test_the_room_of_an_unchanged_node_is_computed_once() -> None:
@@ -220,7 +220,7 @@ def test_the_nodes_that_lack_room_are_those_that_a_check_of_each_refuses() -> No
         room.take(draw.randrange(len(nodes)), draw.choice(requests))
         for wanted in requests:
             free = [room.used.get(node.index, node.free) for node in context.existing_nodes]
-            short = {p for p, left in enumerate(free) if not has_room(wanted, left)}
+            short = {p for p, free_room in enumerate(free) if not has_room(wanted, free_room)}
             assert set(positions(room.lacking(wanted))) == (short if len(room.used) >= USED_MIN else set())
     other = RoomLeft(context.node_index)
     other.take_like(room)

@@ -68,17 +68,18 @@ def test_a_demand_is_of_the_field_that_makes_it(spec: dict[str, object], subject
 def test_a_pod_and_its_volume_disagree_about_a_zone() -> None:
     """Each demand alone can be met, so neither is the culprit by itself."""
     pods = [
-        a_pod(zone, node_selector=(asked,), volumes=(VolumeUse("data"),)) for zone, asked in (("a", HERE), ("b", THERE))
+        a_pod(zone, node_selector=(zone_terms,), volumes=(VolumeUse("data"),))
+        for zone, zone_terms in (("a", HERE), ("b", THERE))
     ]
     context = context_of(types=(a_type(),), pods=tuple(pods), **STORAGE)
-    said = []
+    messages = []
     for pod in pods:
         group = context.pod_groups.of(pod)
-        said += [disagreement(context, pod, group, step) for step in group.steps[:1]]
-    agrees, *disagrees = said
+        messages += [disagreement(context, pod, group, step) for step in group.steps[:1]]
+    agrees, *disagrees = messages
     assert agrees == ""
     assert all(
-        found == f"{OF_VOLUME} is where {labels.ZONE} is another than the pod itself demands" for found in disagrees
+        message == f"{OF_VOLUME} is where {labels.ZONE} is another than the pod itself demands" for message in disagrees
     )
 
 
@@ -98,8 +99,8 @@ def test_a_volume_demands_a_label_if_one_of_its_ways_does(
     pod = a_pod("p", volumes=(VolumeUse("data"),))
     context = context_of(types=(a_type(),), pods=(pod,), **{**STORAGE, "volumes": volumes})
     group = group_of(context, "p")
-    found = demand_source(context, None, group, group.steps[0], labels.ZONE)
-    assert found == ("a volume of the pod" if is_of_volume else "the pod")
+    source = demand_source(context, None, group, group.steps[0], labels.ZONE)
+    assert source == ("a volume of the pod" if is_of_volume else "the pod")
 
 
 def test_the_first_of_several_volumes_is_named() -> None:
@@ -217,9 +218,9 @@ def test_a_pool_that_lacks_only_a_toleration_is_a_near_miss() -> None:
 def test_a_misspelt_label_value_is_shown_beside_the_existing_ones(selector: Requirement, nearest: str) -> None:
     """Seven hundred excluded types do not show that the value has a typo."""
     planner = Planner(a_snapshot(types=(SMALL, LARGE), pods=(a_pod("p", node_selector=(selector,)),)))
-    found = planner.finding("default/p")
-    assert found is not None
-    assert found.pools[0].nearest == nearest
+    finding = planner.finding("default/p")
+    assert finding is not None
+    assert finding.pools[0].nearest == nearest
 
 
 def test_a_misspelt_topology_key_is_named() -> None:
@@ -233,9 +234,9 @@ def test_a_misspelt_topology_key_is_named() -> None:
 def test_a_resource_that_no_type_has_is_reported_as_absent() -> None:
     """A type that lacks one unit of it is no nearer than all others."""
     planner = Planner(a_snapshot(types=(SMALL,), pods=(a_pod("p", extra={"example.com/fpga": "1"}),)))
-    found = planner.finding("default/p")
-    assert found is not None
-    assert found.pools[0].nearest == "none of its types has example.com/fpga"
+    finding = planner.finding("default/p")
+    assert finding is not None
+    assert finding.pools[0].nearest == "none of its types has example.com/fpga"
 
 
 def test_daemon_sets_that_take_the_room_together_are_named() -> None:
@@ -245,10 +246,10 @@ def test_daemon_sets_that_take_the_room_together_are_named() -> None:
         for n in range(10)
     ]
     planner = Planner(a_snapshot(types=(SMALL,), daemon_sets=daemons, pods=(a_pod("p", cpu="500m"),)))
-    found = planner.finding("default/p")
-    assert found is not None
-    assert found.reason == PodReason.NO_OFFERING_FITS
-    assert found.pools[0].nearest == (
+    finding = planner.finding("default/p")
+    assert finding is not None
+    assert finding.reason == PodReason.NO_OFFERING_FITS
+    assert finding.pools[0].nearest == (
         "without DaemonSets' pods small would do, and they request 10500m of its 2 cpu (kube-system/agent-7 1500m, "
         "kube-system/agent-0 1, kube-system/agent-1 1, and 7 more): lower their requests, keep some of them off these nodes "
         "by node affinity or a taint, or allow larger types"
@@ -266,9 +267,9 @@ def test_the_nearest_pool_gives_the_code() -> None:
     context = context_of(types=(a_type("m", cpu="4"),), pods=(pod,), node_pools=pools)
     queue = queue_of(context, [(context.pending, Avoids.NO_NODE)])
     solution = GreedyScheduler(context, queue, frozenset(), frozenset()).run()
-    found = Diagnosis(context, solution).of(group_of(context, "p"))
-    assert found.reason == PodReason.NO_OFFERING_FITS
-    assert {pool.node_pool: pool.reason for pool in found.pools} == {
+    finding = Diagnosis(context, solution).of(group_of(context, "p"))
+    assert finding.reason == PodReason.NO_OFFERING_FITS
+    assert {pool.node_pool: pool.reason for pool in finding.pools} == {
         "far": PodReason.REQUIREMENT_NOT_MET,
         "near": PodReason.NO_OFFERING_FITS,
     }
@@ -278,7 +279,7 @@ def test_the_nearest_pool_gives_the_code() -> None:
 def test_of_several_alternatives_the_one_that_comes_nearest_is_told(order: int) -> None:
     """Otherwise, people add a label that the NodePool never had, where another alternative lacks only a limit."""
     unknown, known = Requirement.one_of("rack", "r1"), Requirement.one_of(labels.ZONE, ZONES[0])
-    terms = tuple(NodeSelectorTerm((one,)) for one in (unknown, known)[::order])
+    terms = tuple(NodeSelectorTerm((requirement,)) for requirement in (unknown, known)[::order])
     world = {
         "types": (SMALL,),
         "node_pools": (a_pool(limits={"nodes": 0}),),
@@ -458,8 +459,8 @@ NOBODY = "no pod that has or gets a node matches the pod's affinity: "
 )
 def test_an_affinity_tells_which_pods_are_missing(term: PodAffinityTerm, message: str) -> None:
     """The state of the zones sends users to look at zones."""
-    found = refusal("p", types=(TYPE,), pods=(a_pod("p", affinity=(term,)),))
-    assert found == (PodReason.POD_AFFINITY, message)
+    reason = refusal("p", types=(TYPE,), pods=(a_pod("p", affinity=(term,)),))
+    assert reason == (PodReason.POD_AFFINITY, message)
 
 
 def test_pods_that_must_share_a_full_node_get_no_new_one() -> None:

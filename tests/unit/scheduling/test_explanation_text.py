@@ -75,9 +75,9 @@ TYPES = (a_type("large", cpu="8", price=0.4), a_type("small", cpu="2", price=0.1
 
 def test_types_are_named_cheapest_first_with_the_lowest_price() -> None:
     (template,) = context_of(types=TYPES, pods=(a_pod(),)).templates
-    found = pool_offers(template)
-    assert (found.types, found.price) == (("small", "mid", "large"), 40_000_000)
-    assert (found.conflict, dict(found.missing)) == (None, {})
+    offers = pool_offers(template)
+    assert (offers.types, offers.price) == (("small", "mid", "large"), 40_000_000)
+    assert (offers.conflict, dict(offers.missing)) == (None, {})
 
 
 def test_the_requirement_that_leaves_nothing_is_named_by_its_position() -> None:
@@ -85,8 +85,8 @@ def test_the_requirement_that_leaves_nothing_is_named_by_its_position() -> None:
     two = Requirement.one_of(labels.INSTANCE_TYPE, "small", "mid")
     arm = Requirement.one_of(labels.ARCH, "arm64")
     (template,) = context_of(types=TYPES, node_pools=(a_pool("default", two, arm),), pods=(a_pod(),)).templates
-    found = pool_offers(template)
-    assert (found.types, found.price, found.conflict, found.before) == ((), 0, 1, 2)
+    offers = pool_offers(template)
+    assert (offers.types, offers.price, offers.conflict, offers.before) == ((), 0, 1, 2)
 
 
 def test_min_values_that_cannot_be_met_are_counted() -> None:
@@ -193,12 +193,12 @@ def test_a_reservation_that_takes_no_nodes_yet_or_no_more_is_named(
     node_classes: tuple[NodeClass, ...], text: str, places: int, *, pool_asks: bool, says: bool
 ) -> None:
     """Its places are shown as free, so the pods seem to wait for nothing. One that is full is another matter."""
-    asked = Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED)
+    reserved_only = Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED)
     block = msgspec.structs.replace(BLOCK, reservation_capacity=places)
-    found = msgspec.structs.replace(PLAIN, offerings=(*PLAIN.offerings, block))
-    pool = a_pool("default", asked) if pool_asks else a_pool("default")
-    pod = a_pod("p", node_selector=() if pool_asks else (asked,))
-    (entry,) = plan_of(types=(found,), node_pools=(pool,), pods=(pod,), node_classes=node_classes).unschedulable
+    with_block = msgspec.structs.replace(PLAIN, offerings=(*PLAIN.offerings, block))
+    pool = a_pool("default", reserved_only) if pool_asks else a_pool("default")
+    pod = a_pod("p", node_selector=() if pool_asks else (reserved_only,))
+    (entry,) = plan_of(types=(with_block,), node_pools=(pool,), pods=(pod,), node_classes=node_classes).unschedulable
     assert (text in entry.message) == says
 
 
@@ -215,8 +215,8 @@ def test_requirements_and_amounts_are_written_as_in_kubernetes() -> None:
 
 def test_limits_are_written_with_what_is_left_and_never_below_zero() -> None:
     """A NodePool whose limit was lowered below its use has nothing left, not less than nothing."""
-    said = limits_left({"cpu": 8_000, "memory": 64 * 2**30}, {"cpu": -500, "memory": 2**30})
-    assert said == "cpu 0 of 8, memory 1Gi of 64Gi"
+    text = limits_left({"cpu": 8_000, "memory": 64 * 2**30}, {"cpu": -500, "memory": 2**30})
+    assert text == "cpu 0 of 8, memory 1Gi of 64Gi"
 
 
 def test_the_values_of_types_are_shown_beside_the_required_ones() -> None:
@@ -358,10 +358,12 @@ def test_a_pool_without_types_names_its_own_requirement(
 
 def test_labels_that_a_pool_lacks_are_named_and_those_that_it_has_are_not() -> None:
     """A pod that demands any value but one demands the label as well."""
-    asked = tuple(
-        one for key in ("team", "rack") for one in (Requirement.of(key, "Exists"), Requirement.of(key, "NotIn", ["x"]))
+    requirements = tuple(
+        requirement
+        for key in ("team", "rack")
+        for requirement in (Requirement.of(key, "Exists"), Requirement.of(key, "NotIn", ["x"]))
     )
-    term = NodeSelectorTerm(asked)
+    term = NodeSelectorTerm(requirements)
     pool = a_pool("default", Requirement.one_of("team", "a"))
     (entry,) = plan_of(types=(a_type(),), node_pools=(pool,), pods=(a_pod("p", required_terms=(term,)),)).unschedulable
     assert entry.message == "NodePool default: its nodes do not have rack"

@@ -165,7 +165,7 @@ class TestFleet:
         """None takes pods while it leaves, joins or is closed, however well it suits."""
         rows, position = a_fleet()
         suited = {name: rows.rooms.suits[rows.row_of_pod[f"default/{name}"]] for name in ("a0", "a1", "b1", "s2")}
-        suits = {name: {node for node in position if own[position[node]]} for name, own in suited.items()}
+        suits = {name: {node for node in position if fits[position[node]]} for name, fits in suited.items()}
         assert suits == {
             "a0": set(),
             "a1": {"a", "s", "labelled"},
@@ -356,8 +356,8 @@ def test_new_nodes_are_packed_as_long_as_the_budget_lasts() -> None:
 def test_nodes_are_as_planned_if_that_is_cheaper() -> None:
     fleet = a_drained_fleet()
     whole = [{"p": len(fleet.results.displaced)}]
-    found = fleet.regrouped(whole, lambda _: "p")
-    assert found.plan.cost.hourly <= fleet.results.plan.cost.hourly
+    regrouped_fleet = fleet.regrouped(whole, lambda _: "p")
+    assert regrouped_fleet.plan.cost.hourly <= fleet.results.plan.cost.hourly
     assert fleet.regrouped([], lambda _: "p") is fleet.results
 
 
@@ -448,7 +448,7 @@ def test_pods_with_anti_affinity_need_a_node_each() -> None:
     pods = tuple(a_pod(f"own{i:02}", labels={"app": "own"}, anti_affinity=(apart,)) for i in range(40))
     context, solution = greedily_solved(a_cluster(pods=pods))
     bound = LowerBound(context, RelaxedPods(context, solution, DEFAULT_SETTINGS), DEFAULT_SETTINGS)
-    on_demand = (offering for one in instance_types() for offering in one.offerings)
+    on_demand = (offering for instance_type in instance_types() for offering in instance_type.offerings)
     cheapest = min(offering.price for offering in on_demand if offering.capacity_type == labels.ON_DEMAND)
     assert bound.fluid >= 40 * cheapest * 0.999
 

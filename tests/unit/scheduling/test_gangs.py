@@ -48,7 +48,7 @@ def bought(plan: Plan) -> set[str]:
 
 
 def reasons(plan: Plan) -> dict[str, str]:
-    return {found.pod: found.reason for found in plan.unschedulable}
+    return {unplaced.pod: unplaced.reason for unplaced in plan.unschedulable}
 
 
 def test_a_group_that_has_room_is_bought_whole() -> None:
@@ -64,7 +64,7 @@ def test_of_a_group_that_exceeds_a_limit_nothing_is_bought() -> None:
     plan = schedule(a_cluster(*members("g", 4), cpu="24"))
     assert not plan.claims
     assert set(reasons(plan).values()) == {PodReason.GROUP_INCOMPLETE}
-    (message,) = {found.message for found in plan.unschedulable}
+    (message,) = {unplaced.message for unplaced in plan.unschedulable}
     assert message.startswith("3 of 4 members of group default/g have a place; default/g-3 has none [LimitReached]")
     assert group_of(plan, "g").placed == 3
 
@@ -263,7 +263,7 @@ def test_what_ifs_keep_groups_as_they_are() -> None:
     held, whole = members("held", 9), members("whole", 2)
     snapshot = a_cluster(*held, *whole, cpu="40", nodes=(node,), node_claims=(claim,))
     results = Planner(snapshot).what_if(["node-1"], consolidation=True)
-    assert {found.pod for found in results.plan.unschedulable} == {pod.key for pod in held}
+    assert {unplaced.pod for unplaced in results.plan.unschedulable} == {pod.key for pod in held}
 
 
 def test_groups_are_planned_the_same_whatever_the_order_of_the_input() -> None:
@@ -304,8 +304,8 @@ def test_groups_of_one_name_and_different_kinds_are_apart() -> None:
 
 def test_the_pods_of_a_group_share_its_message() -> None:
     """It is written once for the group: large groups took seconds and gigabytes."""
-    own = {labels.GROUP: "g", labels.GROUP_MINIMUM: "9"}
-    plan = schedule(a_cluster(*(a_pod(f"m-{number}", annotations=own) for number in range(8))))
+    group_annotations = {labels.GROUP: "g", labels.GROUP_MINIMUM: "9"}
+    plan = schedule(a_cluster(*(a_pod(f"m-{number}", annotations=group_annotations) for number in range(8))))
     assert len(plan.unschedulable) == 8
     assert len({id(pod.message) for pod in plan.unschedulable}) == 1
 
@@ -320,5 +320,5 @@ def test_a_member_that_selects_another_domain_is_told_so() -> None:
         )
         for pod in members("g", 2, topology=labels.ZONE)
     )
-    (message,) = {found.message for found in schedule(a_cluster(*apart)).unschedulable}
+    (message,) = {unplaced.message for unplaced in schedule(a_cluster(*apart)).unschedulable}
     assert "the domain of the pod's group is where topology.kubernetes.io/zone is another" in message

@@ -55,7 +55,9 @@ def test_values_and_their_number() -> None:
     """Otherwise, minValues are counted wrong."""
     assert MASKS.values(INDEX.full, "family", None) == ("x", "y")
     assert MASKS.values(INDEX.full, labels.INSTANCE_TYPE, Requirement.one_of(labels.INSTANCE_TYPE, "b")) == ("b",)
-    families = [MASKS.distinct(INDEX.full, "family", asked) for asked in (None, Requirement.one_of("family", "x"))]
+    families = [
+        MASKS.distinct(INDEX.full, "family", requirement) for requirement in (None, Requirement.one_of("family", "x"))
+    ]
     assert (families, MASKS.distinct(INDEX.full, labels.INSTANCE_TYPE, None)) == ([2, 1], 3)
 
 
@@ -126,7 +128,8 @@ def a_filter(types: tuple[InstanceType, ...], table: RequirementTable) -> TypeFi
 
 def cheaper(types: tuple[InstanceType, ...], price: int) -> tuple[InstanceType, ...]:
     return tuple(
-        msgspec.structs.replace(one, offerings=tuple(o for o in one.offerings if o.price < price)) for one in types
+        msgspec.structs.replace(instance_type, offerings=tuple(o for o in instance_type.offerings if o.price < price))
+        for instance_type in types
     )
 
 
@@ -152,8 +155,8 @@ def test_a_filter_below_a_price_is_that_of_the_cheaper_offerings(price: float) -
     table = RequirementTable(labels.WELL_KNOWN | KEYS)
     types = a_filter(TYPE_FILTER_TYPES, table)
     list(answers(types, table))
-    found = list(answers(types.below(nanodollars(price)), table))
-    assert found == list(answers(a_filter(cheaper(TYPE_FILTER_TYPES, nanodollars(price)), table), table))
+    answered = list(answers(types.below(nanodollars(price)), table))
+    assert answered == list(answers(a_filter(cheaper(TYPE_FILTER_TYPES, nanodollars(price)), table), table))
 
 
 def test_daemonsets_use_room_and_ports_and_do_not_change_prices() -> None:
@@ -207,8 +210,10 @@ def test_an_offering_in_a_reservation_has_its_labels() -> None:
 def reserving(name: str, *places: int, available: bool = True) -> InstanceType:
     """A type with one reservation, seen with so many places in each of several zones."""
     reserved = (
-        Offering(name, zone, labels.RESERVED, 0, available=available, reservation_id="cr-1", reservation_capacity=left)
-        for zone, left in zip(ZONES, places, strict=False)
+        Offering(
+            name, zone, labels.RESERVED, 0, available=available, reservation_id="cr-1", reservation_capacity=places_left
+        )
+        for zone, places_left in zip(ZONES, places, strict=False)
     )
     return replace(priced(name, 0.1), offerings=tuple(reserved))
 
@@ -217,9 +222,9 @@ def reserving(name: str, *places: int, available: bool = True) -> InstanceType:
 def test_of_what_is_said_of_a_reservation_the_least_holds(places: tuple[int, int]) -> None:
     """If a list were put together from two answers, the plan would launch more than the reservation has."""
     assert TypeIndex([reserving("a", *places)]).reservations == {"cr-1": 2}
-    assert TypeIndex([reserving(name, left) for name, left in zip("ab", places, strict=True)]).reservations == {
-        "cr-1": 2
-    }
+    assert TypeIndex(
+        [reserving(name, places_left) for name, places_left in zip("ab", places, strict=True)]
+    ).reservations == {"cr-1": 2}
 
 
 def test_a_reservation_without_an_available_offering_is_none() -> None:
@@ -290,7 +295,7 @@ MIXED = (
     replace(MIXED[1], offerings=(*MIXED[1].offerings, _reserved("b", ZONES[1], "", 2))),
     replace(MIXED[2], offerings=(*MIXED[2].offerings, _reserved("c", ZONES[0], "default", 1))),
     MIXED[3],
-    replace(MIXED[4], offerings=tuple(replace(one, available=False) for one in MIXED[4].offerings)),
+    replace(MIXED[4], offerings=tuple(replace(offering, available=False) for offering in MIXED[4].offerings)),
 )
 """Types with equal prices, with reservations, without offerings, and without an offering that is available."""
 
@@ -308,14 +313,14 @@ ASKED = (
 
 def _found(asked: tuple[Requirement, ...], among: int) -> list[tuple[int, Offering]]:
     """The available offerings that meet the requirements, each with the position of its type, read one by one."""
-    found = []
-    for position, one in enumerate(MIXED):
-        for offering in one.offerings:
+    offering_positions = []
+    for position, instance_type in enumerate(MIXED):
+        for offering in instance_type.offerings:
             there = _labels(offering)
             is_met = all(r.has(there[r.key]) if r.key in there else r.tolerates_absence for r in asked)
             if among >> position & 1 and offering.available and is_met:
-                found.append((position, offering))
-    return found
+                offering_positions.append((position, offering))
+    return offering_positions
 
 
 def _labels(offering: Offering) -> dict[str, str]:
@@ -328,16 +333,16 @@ def _labels(offering: Offering) -> dict[str, str]:
 def test_every_answer_is_that_of_reading_all_offerings(asked: tuple[Requirement, ...], among: int) -> None:
     """Otherwise, a claim has a zone, a price or a reservation that none of its types has."""
     offerings, reqs, mask = TypeOfferings(TypeIndex(MIXED), TABLE), TABLE.conjunction(asked), TypeMask(among)
-    found = _found(asked, among)
-    prices = {position: min(o.price for p, o in found if p == position) for position, _ in found}
+    expected = _found(asked, among)
+    prices = {position: min(o.price for p, o in expected if p == position) for position, _ in expected}
     in_order = sorted((price, position) for position, price in prices.items())
     assert offerings.in_price_order(mask, reqs) == in_order
     assert list(offerings.positions_in_price_order(mask, reqs)) == [position for _, position in in_order]
     assert offerings.cheapest(mask, reqs) == (in_order[0][0] if in_order else None)
-    zones, capacity_types = {o.zone for _, o in found}, {o.capacity_type for _, o in found}
+    zones, capacity_types = {o.zone for _, o in expected}, {o.capacity_type for _, o in expected}
     assert offerings.zones_and_capacity_types(mask, reqs) == (tuple(sorted(zones)), tuple(sorted(capacity_types)))
     for key in OFFERING_KEYS:
-        values = {_labels(o)[key] for _, o in found if key in _labels(o)}
+        values = {_labels(o)[key] for _, o in expected if key in _labels(o)}
         assert offerings.values(mask, reqs, key) == tuple(sorted(values))
 
 
@@ -356,8 +361,8 @@ def test_an_offering_without_a_reservation_meets_only_what_tolerates_its_absence
     """Otherwise, a pod that needs a reservation is launched outside of it."""
     (plain, *_, reserved) = MIXED[0].offerings
     exists, absent = (Requirement.of(labels.RESERVATION_ID, operator) for operator in ("Exists", "DoesNotExist"))
-    assert [meets(one, Requirements((exists,))) for one in (plain, reserved)] == [False, True]
-    assert [meets(one, Requirements((absent,))) for one in (plain, reserved)] == [True, False]
+    assert [meets(offering, Requirements((exists,))) for offering in (plain, reserved)] == [False, True]
+    assert [meets(offering, Requirements((absent,))) for offering in (plain, reserved)] == [True, False]
 
 
 def test_below_a_price_are_the_offerings_that_cost_less() -> None:

@@ -274,7 +274,7 @@ def test_a_plan_keeps_within_a_limit_in_dollars_at_the_price_at_the_most() -> No
     def bought(dollars: str, *requirements: Requirement, **running: Any) -> tuple[int, list[str]]:
         pool = a_pool("default", *requirements, limits={quantity.HOURLY: quantity.parse(dollars, quantity.HOURLY)})
         plan = schedule(a_snapshot(types=(kind,), node_pools=(pool,), pods=pods, **running))
-        return len(plan.claims), sorted({found.reason for found in plan.unschedulable})
+        return len(plan.claims), sorted({unplaced.reason for unplaced in plan.unschedulable})
 
     assert bought("0.9") == (3, [])
     assert bought("0.89") == (2, ["BudgetExhausted"])

@@ -85,13 +85,13 @@ def test_a_caller_out_of_time_still_gets_a_complete_plan() -> None:
 
 def test_two_pods_on_a_node_far_too_large_are_worth_the_solver() -> None:
     """Otherwise, one large GPU machine is launched where two small ones cost a quarter."""
-    one, eight = (
+    one_gpu, eight = (
         a_type(f"gpu-{n}", cpu=str(4 * n), memory=f"{16 * n}Gi", price=price, extra={"nvidia.com/gpu": str(n)})
         for n, price in ((1, 0.5), (8, 4.0))
     )
     jobs = tuple(a_pod(f"job{i}", cpu="3", memory="12Gi", extra={"nvidia.com/gpu": "1"}) for i in range(2))
     pool = a_pool("gpu", ON_DEMAND, limits={"nvidia.com/gpu": 8})
-    plan = schedule(a_cluster(types=(one, eight), node_pools=(pool,), pods=jobs))
+    plan = schedule(a_cluster(types=(one_gpu, eight), node_pools=(pool,), pods=jobs))
     assert [claim.instance_types for claim in plan.claims] == [("gpu-1",), ("gpu-1",)]
 
 
@@ -157,8 +157,8 @@ def test_the_room_of_a_buffer_is_counted_on_nodes_on_new_ones_and_where_there_is
         pods=(a_pod("p", cpu="400m"),),
     )
     assert plan.buffers == (BufferRoom("default/spare", on_existing=1, on_new=2, without_room=1),)
-    assert sorted(len(one.buffer_pods) for one in plan.claims) == [1, 1]
-    assert all(one.pods == () for one in plan.claims)
+    assert sorted(len(claim.buffer_pods) for claim in plan.claims) == [1, 1]
+    assert all(claim.pods == () for claim in plan.claims)
 
 
 SMALL, LARGE = a_type("small", cpu="2", price=0.1), a_type("large", cpu="8", price=0.4)
@@ -167,9 +167,9 @@ APART = {"labels": {"app": "a"}, "anti_affinity": (PodAffinityTerm(labels.HOSTNA
 
 def a_fleet() -> Snapshot:
     """Two nodes, each with a pod that fits beside the other one, and a pod that fits nowhere."""
-    (one, first), (other, second) = a_node_of(SMALL, "n1"), a_node_of(LARGE, "n2")
+    (claim, first), (other, second) = a_node_of(SMALL, "n1"), a_node_of(LARGE, "n2")
     pods = (a_pod("a", node_name="n1"), a_pod("b", node_name="n2"), a_pod("huge", cpu="64"))
-    return a_snapshot(types=(SMALL, LARGE), nodes=(first, second), node_claims=(one, other), pods=pods)
+    return a_snapshot(types=(SMALL, LARGE), nodes=(first, second), node_claims=(claim, other), pods=pods)
 
 
 def test_a_plan_costs_what_its_claims_cost() -> None:
@@ -182,9 +182,9 @@ def test_a_plan_costs_what_its_claims_cost() -> None:
 def test_a_what_if_moves_the_pods_of_the_vanished_nodes_alone() -> None:
     """An unknown name is a node that has gone since: nothing depends on it."""
     planner = Planner(a_fleet())
-    found = planner.what_if(["n1", "gone"], consolidation=False)
-    assert found.displaced == ("default/a",)
-    assert [(binding.pod, binding.node) for binding in found.plan.bindings] == [("default/a", "n2")]
+    results = planner.what_if(["n1", "gone"], consolidation=False)
+    assert results.displaced == ("default/a",)
+    assert [(binding.pod, binding.node) for binding in results.plan.bindings] == [("default/a", "n2")]
     assert planner.what_if(["gone"], consolidation=False).displaced == ()
     closed = planner.what_if(["n1"], consolidation=False, closed=["n2"])
     assert (closed.plan.bindings, [claim.pods for claim in closed.plan.claims]) == ((), [("default/a",)])
@@ -194,13 +194,13 @@ def test_reasons_are_given_where_people_can_act_on_them() -> None:
     """Below a price that consolidation chose, a pod without a place is no news to its owner."""
     planner = Planner(a_fleet())
     for quiet in (planner.below(10**9), planner.without_reasons(), planner.pinned(["n1"])):
-        (left,) = quiet.results().plan.unschedulable
-        assert (left.pod, left.reason, left.message) == ("default/huge", "", "")
-    (left,) = planner.results().plan.unschedulable
-    assert left.reason == PodReason.NO_OFFERING_FITS
-    found = planner.finding("default/huge")
-    assert found is not None
-    assert (found.reason, found.message) == (left.reason, left.message)
+        (unplaced,) = quiet.results().plan.unschedulable
+        assert (unplaced.pod, unplaced.reason, unplaced.message) == ("default/huge", "", "")
+    (unplaced,) = planner.results().plan.unschedulable
+    assert unplaced.reason == PodReason.NO_OFFERING_FITS
+    finding = planner.finding("default/huge")
+    assert finding is not None
+    assert (finding.reason, finding.message) == (unplaced.reason, unplaced.message)
     assert planner.finding("default/a") is None, "it runs, so nothing is planned for it"
 
 
@@ -291,9 +291,9 @@ def test_the_successor_of_a_statefulset_s_pod_leaves_with_it() -> None:
     guard = running("guard", "data", owners=(STATEFUL,), anti_affinity=apart(labels.ZONE, "web"), deleted_at=NOW)
     here = Requirement.one_of(labels.ZONE, ZONES[1])
     guard = msgspec.structs.replace(guard, spec=msgspec.structs.replace(guard.spec, node_selector=(here,)))
-    found = moved(guard, a_pod("w", labels={"app": "web"}))
-    assert zones(found) == {"guard": (ZONES[1],)}
-    assert places(found)["w"] == "node-2"
+    plan = moved(guard, a_pod("w", labels={"app": "web"}))
+    assert zones(plan) == {"guard": (ZONES[1],)}
+    assert places(plan)["w"] == "node-2"
 
 
 def test_a_daemonset_s_pod_counts_until_its_node_ends() -> None:

@@ -47,9 +47,9 @@ DEFAULT = TopologySpread(topology_key=labels.ZONE, max_skew=5, selector=None)
 
 def test_own_spreads_win_and_unselected_pods_get_none() -> None:
     """Otherwise, the plan spreads pods that kube-scheduler does not."""
-    own = TopologySpread(topology_key=labels.HOSTNAME, max_skew=1, selector=a_selector(app="web"))
+    own_spread = TopologySpread(topology_key=labels.HOSTNAME, max_skew=1, selector=a_selector(app="web"))
     spreads = DefaultSpreads(a_snapshot(options=Options(default_spreads=(DEFAULT,))))
-    assert spreads.of(a_pod(spreads=(own,))) == (own,)
+    assert spreads.of(a_pod(spreads=(own_spread,))) == (own_spread,)
     assert spreads.of(a_pod()) == ()
 
 
@@ -61,11 +61,11 @@ def test_services_are_read_for_required_constraints_only_if_a_default_is_one(
     default = msgspec.structs.replace(DEFAULT, when_unsatisfiable=rule)
     own = tuple(TopologySpread(labels.HOSTNAME, 1, way, a_selector()) for way in ("DoNotSchedule", "ScheduleAnyway"))
     spreads = DefaultSpreads(a_snapshot(options=Options(default_spreads=(default,))))
-    asked: list[str] = []
-    monkeypatch.setattr(DefaultSpreads, "_selector", lambda _, pod: asked.append(pod.name) or a_selector(app="web"))
+    selected: list[str] = []
+    monkeypatch.setattr(DefaultSpreads, "_selector", lambda _, pod: selected.append(pod.name) or a_selector(app="web"))
     required = (msgspec.structs.replace(default, selector=a_selector(app="web")),) * reads
     assert spreads.required_of(a_pod()) == required
-    assert len(asked) == reads
+    assert len(selected) == reads
     assert spreads.required_of(a_pod(spreads=own)) == own[:1]
 
 
@@ -101,9 +101,9 @@ def test_a_pod_whose_affinity_no_node_meets_runs_nowhere() -> None:
 
 
 def test_every_expression_about_a_label_must_admit_its_value() -> None:
-    one = Requirement.one_of(labels.ZONE, *ZONES[:2])
+    first_zones = Requirement.one_of(labels.ZONE, *ZONES[:2])
     other = Requirement.of(labels.ZONE, "NotIn", [ZONES[0]])
-    signature = a_signature(node_selector=(one,), required_terms=(NodeSelectorTerm((other,)),))
+    signature = a_signature(node_selector=(first_zones,), required_terms=(NodeSelectorTerm((other,)),))
     assert [signature.may_run_at(labels.ZONE, zone) for zone in ZONES] == [False, True, False]
 
 
@@ -123,10 +123,10 @@ def test_steps_with_all_preferences_give_up_alternatives_alone() -> None:
     for terms, kept in (((), 0), ((FIRST,), 0), ((FIRST, SECOND), 2), ((FIRST, SECOND, THIRD), 3)):
         pod = a_pod(required_terms=terms, preferred_terms=(PREFERRED,))
         steps = group_of(context_of(types=(a_type(),), pods=(pod,)), "p").steps
-        found = with_all_preferences(steps)
-        assert found == steps[:kept]
-        assert [step.demands.terms for step in found] == [terms[dropped:] for dropped in range(kept)]
-        assert all(step.demands.preferred_terms == (PREFERRED,) for step in found)
+        preferred_steps = with_all_preferences(steps)
+        assert preferred_steps == steps[:kept]
+        assert [step.demands.terms for step in preferred_steps] == [terms[dropped:] for dropped in range(kept)]
+        assert all(step.demands.preferred_terms == (PREFERRED,) for step in preferred_steps)
     assert with_all_preferences(()) == ()
 
 
@@ -169,10 +169,10 @@ def test_labels_that_no_rule_reads_do_not_distinguish_pods() -> None:
     )
     signatures = PodSignatures(a_snapshot(pods=pods), pods, ResourceAxis(["cpu"]))
     sized = [signatures.of(pod) for pod in pods]
-    a, b, c = (one.signature for one in sized)
+    a, b, c = (sized_pod.signature for sized_pod in sized)
     assert a is b
     assert a is not c
-    assert [one.requests for one in sized] == [(1000,), (2000,), (1000,)]
+    assert [sized_pod.requests for sized_pod in sized] == [(1000,), (2000,), (1000,)]
     assert (a.labels, signatures.all) == ({"app": "web"}, [a, c])
 
 
@@ -202,11 +202,13 @@ def test_with_known_questions_the_signatures_are_those_of_each_snapshot_alone(
     known = KnownQuestions()
     for pods in ((*web, db), (*web[1:], db, relabelled), (*web, apart, db), (*web, apart, by_tier), (elsewhere, *web)):
         snapshot, axis = a_snapshot(pods=pods), ResourceAxis(["cpu"])
-        alone, found = PodSignatures(snapshot, pods, axis), PodSignatures(snapshot, pods, axis, known=known)
+        alone, with_known = PodSignatures(snapshot, pods, axis), PodSignatures(snapshot, pods, axis, known=known)
         for pod in pods:
-            assert msgspec.structs.astuple(found.of(pod).signature) == msgspec.structs.astuple(alone.of(pod).signature)
-            assert found.of(pod).requests == alone.of(pod).requests
-        assert len(found.all) == len(alone.all)
+            assert msgspec.structs.astuple(with_known.of(pod).signature) == msgspec.structs.astuple(
+                alone.of(pod).signature
+            )
+            assert with_known.of(pod).requests == alone.of(pod).requests
+        assert len(with_known.all) == len(alone.all)
 
 
 # What a pod gives up, and in which order.
@@ -278,8 +280,8 @@ def steps_of(*, respect: bool = True, tolerate_at_last: bool = False, **spec: ob
 
 def test_alternatives_are_given_up_first_and_tried_again_without_preferences() -> None:
     """Karpenter stops after the last alternative: a pod whose first term needs a preference dropped would wait."""
-    found = steps_of(required_terms=(A, B), preferred_affinity=(WeightedPodAffinityTerm(1, WEB),))
-    assert [(step.terms, len(step.preferred_affinity)) for step in found] == [
+    steps = steps_of(required_terms=(A, B), preferred_affinity=(WeightedPodAffinityTerm(1, WEB),))
+    assert [(step.terms, len(step.preferred_affinity)) for step in steps] == [
         ((A, B), 1),
         ((B,), 1),
         ((B,), 0),
@@ -293,9 +295,9 @@ def test_alternatives_alone_are_each_tried_once() -> None:
 
 
 def test_a_toleration_is_given_at_last_and_once() -> None:
-    for own, tolerated in (((), [False, True]), ((TOLERATE_PREFERENCES,), [True])):
-        found = steps_of(tolerations=own, tolerate_at_last=True)
-        assert [TOLERATE_PREFERENCES in step.tolerations for step in found] == tolerated
+    for tolerations, tolerated in (((), [False, True]), ((TOLERATE_PREFERENCES,), [True])):
+        steps = steps_of(tolerations=tolerations, tolerate_at_last=True)
+        assert [TOLERATE_PREFERENCES in step.tolerations for step in steps] == tolerated
     assert len(steps_of()) == 1
 
 
@@ -323,16 +325,16 @@ def test_the_heaviest_of_each_kind_is_given_up_first() -> None:
     """Karpenter's order."""
     other = PodAffinityTerm(topology_key=labels.HOSTNAME, selector=a_selector(app="web"))
     light, heavy = WeightedPodAffinityTerm(1, WEB), WeightedPodAffinityTerm(2, other)
-    found = steps_of(preferred_affinity=(light, heavy), preferred_anti_affinity=(light, heavy))
-    assert [step.preferred_affinity for step in found[:3]] == [(heavy, light), (light,), ()]
-    assert [step.preferred_anti_affinity for step in found[2:]] == [(heavy, light), (light,), ()]
+    steps = steps_of(preferred_affinity=(light, heavy), preferred_anti_affinity=(light, heavy))
+    assert [step.preferred_affinity for step in steps[:3]] == [(heavy, light), (light,), ()]
+    assert [step.preferred_anti_affinity for step in steps[2:]] == [(heavy, light), (light,), ()]
 
 
 def test_the_node_selector_holds_in_every_alternative() -> None:
-    own = Requirement.one_of("team", "a")
-    spec = a_pod(node_selector=(own,), required_terms=(A, NodeSelectorTerm(()), B)).spec
-    assert required_alternatives(spec) == ((own, *A.requirements), (own, *B.requirements))
-    assert required_alternatives(a_pod(node_selector=(own,)).spec) == ((own,),)
+    own_requirement = Requirement.one_of("team", "a")
+    spec = a_pod(node_selector=(own_requirement,), required_terms=(A, NodeSelectorTerm(()), B)).spec
+    assert required_alternatives(spec) == ((own_requirement, *A.requirements), (own_requirement, *B.requirements))
+    assert required_alternatives(a_pod(node_selector=(own_requirement,)).spec) == ((own_requirement,),)
 
 
 def test_a_term_about_fields_of_nodes_is_met_by_no_new_one() -> None:

@@ -140,7 +140,7 @@ def test_a_users_label_must_be_offered_and_a_well_known_one_need_not() -> None:
     assert table.single(nothing, labels.ZONE) is None
 
 
-TEAM = {name: Requirement.of("team", *asked) for name, asked in {
+TEAM = {name: Requirement.of("team", *expression) for name, expression in {
     "a": ("In", ["a"]), "any": ("Exists",), "none": ("DoesNotExist",), "not a": ("NotIn", ["a"]), "above": ("Gt", ["3"]),
 }.items()}  # fmt: skip
 
@@ -176,7 +176,7 @@ def test_what_a_new_node_meets(asked: str, nothing: bool, own_a: bool, own_b: bo
     """Of a user's label, only the pool's own values count; one that clouds set may be asked for freely."""
     table = RequirementTable(frozenset())
     number = table.conjunction([TEAM[asked]])
-    offers = [table.conjunction(own) for own in ((), [TEAM["a"]], [Requirement.one_of("team", "b")])]
+    offers = [table.conjunction(requirements) for requirements in ((), [TEAM["a"]], [Requirement.one_of("team", "b")])]
     found = [table.narrowed(offer, required=number) != IMPOSSIBLE for offer in offers]
     assert found == [nothing, own_a, own_b]
     known = RequirementTable(frozenset({"team"}))
@@ -214,9 +214,9 @@ def test_a_label_that_one_pod_needs_is_not_given_up_for_the_next() -> None:
 def test_further_requirements_do_not_give_up_a_label(first: str, then: str, needed: bool) -> None:
     """A pod that needs a label, kept out of one of its values, was put on a node without the label."""
     table = RequirementTable(frozenset())
-    found = table.restricted(table.conjunction([TEAM[first]]), [TEAM[then]])
-    assert table.needed(found) == ({"team"} if needed else frozenset())
-    assert found == table.conjunction([TEAM[first], TEAM[then]])
+    restricted = table.restricted(table.conjunction([TEAM[first]]), [TEAM[then]])
+    assert table.needed(restricted) == ({"team"} if needed else frozenset())
+    assert restricted == table.conjunction([TEAM[first], TEAM[then]])
 
 
 @pytest.mark.parametrize("then", ["none", "not a"])
@@ -228,8 +228,8 @@ def test_further_requirements_may_contradict(then: str) -> None:
 def test_a_node_that_exists_needs_the_label_itself() -> None:
     table = RequirementTable(frozenset({"team"}))
     needs = table.conjunction([TEAM["any"], TEAM["not a"]])
-    own = {value: Requirements.from_labels({"team": value}) for value in ("a", "b")}
-    assert [table.offers(own[value], needs) for value in ("a", "b")] == [False, True]
+    labels_of_node = {value: Requirements.from_labels({"team": value}) for value in ("a", "b")}
+    assert [table.offers(labels_of_node[value], needs) for value in ("a", "b")] == [False, True]
     assert not table.offers(Requirements(), needs)
     assert table.offers(Requirements(), table.conjunction([TEAM["not a"]]))
 
@@ -269,15 +269,17 @@ def test_cpu_and_memory_come_first_whatever_else_is_requested() -> None:
 @given(VECTORS)
 def test_a_difference_undoes_a_sum(vectors: list[tuple[int, int]]) -> None:
     """A pod that is taken out again leaves the claim as it was."""
-    for one in vectors:
+    for vector in vectors:
         for other in vectors:
-            assert minus(plus(one, other), other) == one
+            assert minus(plus(vector, other), other) == vector
 
 
 @given(VECTORS, st.tuples(st.integers(0, 3), st.integers(0, 3)))
 def test_what_fits_any_vector_fits_one_of_the_front(vectors: list[tuple[int, int]], requested: tuple[int, int]) -> None:
     """Otherwise, a pod is refused although a type has room for it."""
-    assert any(within(requested, one) for one in pareto(vectors)) == any(within(requested, one) for one in vectors)
+    assert any(within(requested, vector) for vector in pareto(vectors)) == any(
+        within(requested, vector) for vector in vectors
+    )
 
 
 # Amounts against bounds, for all positions at once.

@@ -192,9 +192,9 @@ LARGE = a_type("large", cpu="8", price=0.4)
 
 def test_a_node_that_takes_no_pods_keeps_its_own() -> None:
     """Its pods do not move, and the pods of a node that goes need a new node."""
-    (one, first), (other, second) = a_node_of(LARGE, "n1"), a_node_of(LARGE, "n2")
+    (claim, first), (other, second) = a_node_of(LARGE, "n1"), a_node_of(LARGE, "n2")
     pods = (a_pod("a", node_name="n1"), a_pod("b", node_name="n2"))
-    context = context_of(types=(LARGE,), nodes=(first, second), node_claims=(one, other), pods=pods)
+    context = context_of(types=(LARGE,), nodes=(first, second), node_claims=(claim, other), pods=pods)
     gone, closed = (frozenset((context.positions[name],)) for name in ("n1", "n2"))
     solution, displaced = greedy(context, gone, consolidation=False)
     assert ([pod.name for pod in displaced], len(solution.claims)) == (["a"], 0)
@@ -209,8 +209,11 @@ def test_drained_pods_share_no_new_node_with_pods_that_wait_in_any_case() -> Non
     planner = Planner(a_snapshot(types=(LARGE,), nodes=(node,), node_claims=(claim,), pods=pods))
     for drains in (Drains(leaving=frozenset((0,))), Drains(mandatory=frozenset((0,)))):
         fleet = planner.drained(drains)
-        for found in (fleet.results, fleet.packed(SearchBudget(20))):
-            assert [one.pods for one in found.plan.claims] == [("default/c", "default/d"), ("default/a", "default/b")]
+        for results in (fleet.results, fleet.packed(SearchBudget(20))):
+            assert [claim.pods for claim in results.plan.claims] == [
+                ("default/c", "default/d"),
+                ("default/a", "default/b"),
+            ]
 
 
 def test_a_pod_that_may_leave_a_crowded_zone_does_not_return_in_place_of_another() -> None:
@@ -343,12 +346,12 @@ def test_the_most_promising_change_puts_the_pods_first() -> None:
 def test_neighbours_differ_from_the_variation_and_name_only_conflicts() -> None:
     """Each neighbour costs a whole plan."""
     start = PlanVariation()
-    found = list(start.neighbours(4, PLAN_VARIATION_CONFLICTS))
-    assert start not in found
-    barred = {one for variation in found for one in variation.barred}
+    neighbours = list(start.neighbours(4, PLAN_VARIATION_CONFLICTS))
+    assert start not in neighbours
+    barred = {one for variation in neighbours for one in variation.barred}
     assert {signature for signature, _, _ in barred} == {4, 7, 8}
     assert {value for _, _, value in barred} == set(VALUES[labels.ZONE])
-    round_robin = {one for variation in found for one in variation.round_robin}
+    round_robin = {one for variation in neighbours for one in variation.round_robin}
     assert {signature for signature, _, _ in round_robin} == {8}
     assert {values for _, _, values in round_robin} == {("a", "b", "c"), ("b", "c"), ("a", "c"), ("a", "b")}
 
@@ -371,14 +374,14 @@ def test_orders_begin_with_each_domain_up_and_down_and_then_are_drawn() -> None:
 def test_of_two_values_none_is_excluded() -> None:
     """Excluding one of two leaves a single value, which is tried as a bar: each further plan costs time."""
     conflicts = TopologyConflicts({labels.ZONE: ("a", "b")}, repelled={}, followed={labels.ZONE: (8,)})
-    found = PlanVariation().neighbours(4, conflicts)
-    assert {values for variation in found for _, _, values in variation.round_robin} == {("a", "b")}
+    neighbours = PlanVariation().neighbours(4, conflicts)
+    assert {values for variation in neighbours for _, _, values in variation.round_robin} == {("a", "b")}
 
 
 def test_pods_come_by_their_variation_before_anything_else() -> None:
     """Those of `first` in its order, then all others, then those of `last` in its order."""
     chosen = [(Requirement.one_of(labels.INSTANCE_TYPE, "m", f"other-{number}"),) for number in range(5)]
-    pods = tuple(a_pod(f"p{number}", node_selector=one) for number, one in enumerate(chosen))
+    pods = tuple(a_pod(f"p{number}", node_selector=selector) for number, selector in enumerate(chosen))
     context = context_of(types=(a_type("m"),), pods=pods)
     groups = {
         group.pod_group.signature.index: group for group in queue_of(context, [(context.pending, Avoids.NO_NODE)])
@@ -453,8 +456,8 @@ def test_pods_that_only_one_by_one_displace_no_other_get_their_turn_one_by_one(n
     small = tuple(
         a_pod(f"in-{zone}", cpu="2", node_selector=(Requirement.one_of(labels.ZONE, zone),)) for zone in ZONES[:2]
     )
-    left = reasons_of(plan_of(nodes=nodes, pods=(*large, *small), node_pools=()))
-    assert set(left) == {f"in-{ZONES[1]}"}
+    reasons = reasons_of(plan_of(nodes=nodes, pods=(*large, *small), node_pools=()))
+    assert set(reasons) == {f"in-{ZONES[1]}"}
 
 
 def test_a_pod_that_may_be_the_first_of_its_group_goes_without_the_others(no_variations: None) -> None:
@@ -473,10 +476,10 @@ def test_pods_that_are_left_over_are_planned_on_one_node_with_the_others(no_vari
     """Otherwise, the first pod takes the zone where a node for it alone is cheapest, and no node there holds both."""
     small = a_type("small", cpu="2", price=0.1, zones=ZONES[:1])
     large = a_type("large", cpu="8", price=0.5, zones=ZONES[1:2])
-    own = TopologySpread(labels.ZONE, 1, selector=a_selector(app="db"))
+    own_spread = TopologySpread(labels.ZONE, 1, selector=a_selector(app="db"))
     pods = (
         a_pod("web", cpu="3", affinity=(BESIDE_DB,)),
-        a_pod("db", cpu="1", labels={"app": "db"}, spreads=(own,)),
+        a_pod("db", cpu="1", labels={"app": "db"}, spreads=(own_spread,)),
     )
     where = places(plan_of(types=(small, large), pods=pods))
     assert where["web"] == where["db"]
@@ -562,12 +565,12 @@ def test_pods_follow_those_of_their_affinity_and_are_kept_from_those_of_their_an
     )
     context = context_of(types=(TOPOLOGY_CONFLICTS_TYPE,), pods=pods)
     number = {name: group_of(context, name).signature.index for name in ("web", "db", "batch", "other")}
-    found = conflicts_of(context, group_of(context, "web"), frozenset(number.values()))
-    assert found.followed == {labels.ZONE: (number["db"],)}
-    assert found.repelled == {labels.ZONE: (number["batch"],)}
-    assert found.values == {labels.ZONE: ZONES}
-    assert found.signatures == (number["batch"], number["db"])
-    assert found.round_robin() == {(number["db"], labels.ZONE, ZONES)}
+    conflicts = conflicts_of(context, group_of(context, "web"), frozenset(number.values()))
+    assert conflicts.followed == {labels.ZONE: (number["db"],)}
+    assert conflicts.repelled == {labels.ZONE: (number["batch"],)}
+    assert conflicts.values == {labels.ZONE: ZONES}
+    assert conflicts.signatures == (number["batch"], number["db"])
+    assert conflicts.round_robin() == {(number["db"], labels.ZONE, ZONES)}
 
 
 def test_pods_that_wait_no_more_are_no_conflict() -> None:
@@ -578,8 +581,8 @@ def test_pods_that_wait_no_more_are_no_conflict() -> None:
     )
     context = context_of(types=(TOPOLOGY_CONFLICTS_TYPE,), pods=pods)
     group = group_of(context, "one")
-    found = conflicts_of(context, group, frozenset({group.signature.index}))
-    assert (found.signatures, found.repelled, found.followed) == ((), {}, {})
+    conflicts = conflicts_of(context, group, frozenset({group.signature.index}))
+    assert (conflicts.signatures, conflicts.repelled, conflicts.followed) == ((), {}, {})
 
 
 # A best-first search over variations of a plan.
@@ -638,8 +641,8 @@ def test_steps_go_on_from_another_variation_that_leaves_fewer_pods() -> None:
     order = PlanVariation(order=DomainOrder("zone", ("b", "a")))
 
     def planned(variation: PlanVariation) -> VariationResult:
-        left = 4 if variation.order is None else 2 - len(variation.barred)
-        return VariationResult(left, (1,))
+        unplaced_count = 4 if variation.order is None else 2 - len(variation.barred)
+        return VariationResult(unplaced_count, (1,))
 
     best = a_search(planned, others=[order]).best(VariationResult(4, (1,)))
     assert best is not None
@@ -702,16 +705,16 @@ def test_thirteen_pods_do_not_wait_because_of_two() -> None:
 def test_pods_of_a_higher_priority_keep_their_places() -> None:
     isolated = workload("isolated", 2, cpu="3", anti_affinity=(away_from("web"),), priority=1000)
     web = workload("web", 16, cpu="500m", spreads=(evenly("web"),))
-    left = reasons_of(plan_of(types=(TYPE,), pods=(*isolated, *web)))
-    assert not {"isolated-0", "isolated-1"} & set(left)
+    reasons = reasons_of(plan_of(types=(TYPE,), pods=(*isolated, *web)))
+    assert not {"isolated-0", "isolated-1"} & set(reasons)
 
 
 def test_a_large_pod_keeps_its_place_where_only_a_limit_is_in_the_way() -> None:
     web = workload("web", 3, cpu="2", spreads=(evenly("web"),))
-    left = reasons_of(
+    reasons = reasons_of(
         plan_of(types=(TYPE,), pods=(a_pod("large", cpu="3"), *web), node_pools=(a_pool(limits={"nodes": 1}),))
     )
-    assert Counter(left.values()) == {PodReason.LIMIT_REACHED: 3}
+    assert Counter(reasons.values()) == {PodReason.LIMIT_REACHED: 3}
 
 
 def test_pods_that_fit_no_node_cause_no_further_plan() -> None:
@@ -768,7 +771,9 @@ def test_the_more_pods_a_plan_has_the_fewer_variations_are_made(
     monkeypatch.setattr(VariedPlans, "_gains_alone", lambda *_: is_likely)
     plans = VariedPlans(context, lambda: [pending])
     assert plans.improved(solution, Counter({pending.pod_group.index: 2})) is solution
-    ((most, idle, others),) = ((one["plans_max"], one["idle_max"], len(list(one["others"]))) for one in searches)
+    ((most, idle, others),) = (
+        (search["plans_max"], search["idle_max"], len(list(search["others"]))) for search in searches
+    )
     assert most == (6000 if is_likely else 1500) // (pods + 50)
     assert idle == 3000 // (pods + 50)
     assert others == 2 * 3 + 64, "each order of three zones, and as many drawn ones"

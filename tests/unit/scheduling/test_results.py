@@ -20,9 +20,11 @@ from tests.unit.scheduling.reading import context_of, plan_of
 def test_claims_are_numbered_by_pool_and_list_their_types_by_price() -> None:
     """Otherwise, two claims of a plan have one name, or a launch begins with an expensive type."""
     expensive, cheap = a_type("a", cpu="4", price=0.4), a_type("b", cpu="4", price=0.3)
-    own = Requirement.one_of("team", "x")
+    own_team = Requirement.one_of("team", "x")
     context = context_of(
-        types=(expensive, cheap), pods=(a_pod("p", cpu="3"), a_pod("q", cpu="3")), node_pools=(a_pool("main", own),)
+        types=(expensive, cheap),
+        pods=(a_pod("p", cpu="3"), a_pod("q", cpu="3")),
+        node_pools=(a_pool("main", own_team),),
     )
     solution = GreedyScheduler(
         context, queue_of(context, [(context.pending, Avoids.NO_NODE)]), frozenset(), frozenset()
@@ -32,8 +34,8 @@ def test_claims_are_numbered_by_pool_and_list_their_types_by_price() -> None:
     assert first.instance_types == ("b", "a")
     assert first.labels["team"] == "x"
     assert sorted((*first.pods, *second.pods)) == ["default/p", "default/q"]
-    asked = {requirement.key: requirement.values for requirement in first.requirements}
-    assert asked[labels.CAPACITY_TYPE] == tuple(sorted((labels.ON_DEMAND, labels.SPOT)))
+    values_by_key = {requirement.key: requirement.values for requirement in first.requirements}
+    assert values_by_key[labels.CAPACITY_TYPE] == tuple(sorted((labels.ON_DEMAND, labels.SPOT)))
     assert first.resources["cpu"] == 3000
 
 
@@ -125,6 +127,6 @@ def test_min_values_that_were_lowered_are_written_as_lowered() -> None:
     pool = a_pool("main", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 3))
     options = Options(min_values_policy=BEST_EFFORT)
     (claim,) = plan_of(types=(a_type("a"), a_type("b")), node_pools=(pool,), pods=(a_pod("p"),), options=options).claims
-    (asked,) = (one for one in claim.requirements if one.key == labels.INSTANCE_TYPE)
-    assert (asked.values, asked.min_values) == (("a", "b"), 2)
+    (type_requirement,) = (requirement for requirement in claim.requirements if requirement.key == labels.INSTANCE_TYPE)
+    assert (type_requirement.values, type_requirement.min_values) == (("a", "b"), 2)
     assert (claim.min_values_relaxed, claim.annotations[labels.MIN_VALUES_RELAXED]) == (True, "true")

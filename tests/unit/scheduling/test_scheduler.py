@@ -91,8 +91,8 @@ def test_a_tainted_or_leaving_node_receives_nothing() -> None:
     claim, node = a_node_of(TYPE, "n1")
     tainted = msgspec.structs.replace(node, taints=(Taint("x", NO_SCHEDULE),))
     going = msgspec.structs.replace(claim, deleted_at=NOW)
-    for own in ({"nodes": (tainted,), "node_claims": (claim,)}, {"nodes": (node,), "node_claims": (going,)}):
-        assert placed(a_world(pods=(a_pod("p"),), **own)) == {"p": "default-0"}
+    for of_node in ({"nodes": (tainted,), "node_claims": (claim,)}, {"nodes": (node,), "node_claims": (going,)}):
+        assert placed(a_world(pods=(a_pod("p"),), **of_node)) == {"p": "default-0"}
 
 
 def test_a_launched_claim_receives_pods_before_its_node_joins() -> None:
@@ -197,8 +197,8 @@ def test_consolidation_uses_no_node_that_changed_recently() -> None:
     world = a_world(
         nodes=(node, first), node_claims=(busy, first_claim), node_pools=(pool,), pods=(bound("p", "n1"), a_pod("w"))
     )
-    found = Planner(world).what_if(["n1"], consolidation=True)
-    assert places(found.plan) == {"w": "n2", "p": "default-0"}
+    results = Planner(world).what_if(["n1"], consolidation=True)
+    assert places(results.plan) == {"w": "n2", "p": "default-0"}
     assert places(Planner(world).what_if(["n1"], consolidation=False).plan) == {"w": "n2", "p": "n2"}
 
 
@@ -321,9 +321,9 @@ def test_a_pod_that_leaves_a_value_to_others_still_needs_the_label() -> None:
     context = context_of(types=(a_type(cpu="64"),), pods=(pod,))
     (group,) = (context.pod_groups.of(pod) for pod in context.pending)
     (step,) = GuidedSteps(context.table, [(group.signature.index, "team", "y")], ()).of(group, 0)
-    (asked,) = step.alternatives
-    assert not context.table[asked]["team"].has("y")
-    assert context.table.needed(asked) == {"team"}
+    (alternative,) = step.alternatives
+    assert not context.table[alternative]["team"].has("y")
+    assert context.table.needed(alternative) == {"team"}
 
 
 def test_of_several_turns_of_one_group_the_same_counts_in_every_order() -> None:
@@ -331,11 +331,11 @@ def test_of_several_turns_of_one_group_the_same_counts_in_every_order() -> None:
     context = context_of(types=(a_type(cpu="64"),), pods=(a_pod("p", labels={"app": "x"}, spreads=(_spread("x"),)),))
     (group,) = (context.pod_groups.of(pod) for pod in context.pending)
     turns = [(group.signature.index, labels.ZONE, zones) for zones in (ZONES, ZONES[1:], ZONES[:1])]
-    found = [
+    alternatives = [
         [step.alternatives for step in GuidedSteps(context.table, (), each).of(group, 1)]
         for each in (turns, turns[::-1])
     ]
-    assert found[0] == found[1]
+    assert alternatives[0] == alternatives[1]
 
 
 # The order in which pods get their places.
@@ -461,9 +461,9 @@ def with_slots(wanted: list[tuple[int, int]], *, taken: str = "1m", **demands: o
     )
     slots = {group_of(context, "p0").index: wanted}
     queue = queue_of(context, [(context.pending, Avoids.NO_NODE)])
-    found = GreedyScheduler(context, queue, frozenset(), frozenset(), slots=slots).run()
-    assert not found.unplaced
-    return sorted((context.existing_nodes[position].name, pod.name) for pod, position in found.bound)
+    bindings = GreedyScheduler(context, queue, frozenset(), frozenset(), slots=slots).run()
+    assert not bindings.unplaced
+    return sorted((context.existing_nodes[position].name, pod.name) for pod, position in bindings.bound)
 
 
 @pytest.mark.parametrize("wanted", [[(1, 3), (2, 2)], [(2, 1), (0, 4)], [(0, 1), (1, 2), (2, 2)]])
@@ -485,8 +485,8 @@ def test_a_slot_that_no_longer_admits_the_pod_is_left_to_others() -> None:
 def test_a_slot_does_not_outweigh_a_spread() -> None:
     """What a target meant for its pods may be uneven once other pods have gone elsewhere."""
     evenly = TopologySpread(labels.ZONE, 1, DO_NOT_SCHEDULE, a_selector(app="a"))
-    found = with_slots([(1, 4)], labels={"app": "a"}, spreads=(evenly,))
-    assert sorted(Counter(node for node, _ in found).values()) == [1, 2, 2]
+    bindings = with_slots([(1, 4)], labels={"app": "a"}, spreads=(evenly,))
+    assert sorted(Counter(node for node, _ in bindings).values()) == [1, 2, 2]
 
 
 def phases(
@@ -516,7 +516,7 @@ def phases(
         for kind, names in kinds.items():
             setattr(group, kind, group.pods[0].name in names)
     index = {group.pods[0].name: group.pod_group.index for group in queue}
-    found = GreedyScheduler(
+    results = GreedyScheduler(
         context,
         queue,
         frozenset(),
@@ -524,10 +524,10 @@ def phases(
         frozenset(index[name] for name in first),
         slots={index[name]: places for name, places in (slots or {}).items()},
     ).run()
-    assert found.claims == []
-    left = "".join(group.pods[0].name for group in found.unplaced)
-    at = {pod.name: context.existing_nodes[position].name for pod, position in found.bound}
-    return at, left, "".join(sorted(key.removeprefix("default/") for key in found.fixed_pods))
+    assert results.claims == []
+    unplaced = "".join(group.pods[0].name for group in results.unplaced)
+    at = {pod.name: context.existing_nodes[position].name for pod, position in results.bound}
+    return at, unplaced, "".join(sorted(key.removeprefix("default/") for key in results.fixed_pods))
 
 
 class TestPhases:
@@ -566,8 +566,8 @@ class TestPhases:
         together = PodAffinityTerm(labels.HOSTNAME, a_selector(app="web"))
         for rules, at in (({"affinity": (together,)}, {"n0": 3}), ({}, {"n0": 2, "n1": 1})):
             pods = tuple(a_pod(f"p{n}", cpu="500m", labels={"app": "web"}, **rules) for n in range(3))
-            placed, left, _ = phases({"p0": [(1, 1), (0, 2)]}, pods=pods, drained_later=())
-            assert (Counter(placed.values()), left) == (Counter(at), "")
+            placed, unplaced, _ = phases({"p0": [(1, 1), (0, 2)]}, pods=pods, drained_later=())
+            assert (Counter(placed.values()), unplaced) == (Counter(at), "")
 
     def test_a_pod_that_no_node_could_help_is_left(self) -> None:
         broken = a_pod("d", cpu="100m", required_terms=(NodeSelectorTerm((), uses_fields=True),))

@@ -226,7 +226,7 @@ GENERAL, SHORT = BY_NAME["F"].on_demand, BY_NAME["G and VT"].on_demand
 LARGE = a_type("g5.4xlarge", cpu="16", memory="64Gi", pods="110", price=1.6)
 GPU_POOL = a_pool("gpu", ON_DEMAND, Requirement.one_of(labels.INSTANCE_TYPE, LARGE.name))
 GENERAL_POOL = a_pool("default", ON_DEMAND, Requirement(labels.INSTANCE_TYPE, True, (LARGE.name,)))
-VCPUS = {found.name: found.capacity["cpu"] // 1000 for found in (*instance_types(), LARGE)}
+VCPUS = {instance_type.name: instance_type.capacity["cpu"] // 1000 for instance_type in (*instance_types(), LARGE)}
 
 
 def a_short_cluster(*, general: int = 10_000) -> Snapshot:
@@ -316,5 +316,5 @@ CLASSES = (
 
 def test_an_object_of_a_plan_equals_itself_alone() -> None:
     """Otherwise, groups with equal fields would be one in a set, and a memo by object would compare their masks."""
-    found = [name for name, class_ in classes_of(scheduling) if not is_compared_by_fields(class_)]
-    assert sorted(found) == sorted(CLASSES)
+    names = [name for name, class_ in classes_of(scheduling) if not is_compared_by_fields(class_)]
+    assert sorted(names) == sorted(CLASSES)

@@ -36,15 +36,15 @@ def test_resources_that_nothing_offers_share_a_place() -> None:
     names = [f"example.com/r{n:03}" for n in range(100)]
     axis = ResourceAxis(["cpu", *names], {"cpu"})
     assert len(axis.names) == 1 + UNOFFERED_MAX + 1
-    asked = dict(zip(axis.names, axis.vector({"cpu": 1, names[99]: 1}), strict=True))
-    assert asked[UNOFFERED] == 1
+    requested = dict(zip(axis.names, axis.vector({"cpu": 1, names[99]: 1}), strict=True))
+    assert requested[UNOFFERED] == 1
 
 
 def test_a_pod_with_many_unknown_resources_waits_alone() -> None:
     """The others are planned as if it were not there."""
     odd = a_pod("odd", extra={f"example.com/r{n}": "1" for n in range(60)})
     plan = Planner(a_snapshot(types=(a_type(),), pods=(odd, a_pod("healthy")))).plan()
-    assert [found.pod for found in plan.unschedulable] == ["default/odd"]
+    assert [unplaced.pod for unplaced in plan.unschedulable] == ["default/odd"]
     assert [claim.pods for claim in plan.claims] == [("default/healthy",)]
 
 
@@ -72,4 +72,4 @@ def test_preferences_between_pods_are_bounded_by_namespace() -> None:
 
     many = [pod(f"p{n}", "many", 32) for n in range(PREFERRED_TERMS_MAX // 32 + 1)]
     kept = within_preferences([*many, pod("other", "few", 32)])
-    assert [len(found.spec.preferred_anti_affinity) for found in kept] == [32] * (len(many) - 1) + [0, 32]
+    assert [len(pod.spec.preferred_anti_affinity) for pod in kept] == [32] * (len(many) - 1) + [0, 32]

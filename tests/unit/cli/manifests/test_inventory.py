@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,11 +11,13 @@ import pytest
 import yaml
 
 from cli.errors import InputError
+from cli.manifests import checks, cluster_refusals
 from cli.manifests.inventory import (
     Document,
     Inventory,
     field_in,
     named_region,
+    refusals_of,
     refused_version_of,
     take_inventory,
 )
@@ -415,6 +419,223 @@ def test_what_an_api_server_has_stored_is_not_refused() -> None:
     assert refusals(refused)
     for stored in ({"metadata": {"uid": "u"}}, {"spec": {"nodeName": "n"}}, {"status": {"phase": "Pending"}}):
         assert not refusals(merged(refused, stored))
+
+
+# Nulls, which Helm writes where a value is not set.
+
+
+def paths(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*at, key)
+            yield from paths(part, (*at, key))
+
+
+def changed(obj: dict[str, Any], path: tuple[str | int, ...], value: Any) -> tuple[dict[str, Any], Any]:
+    """Return a copy with another value at a path, and what holds it there."""
+    copied = deepcopy(obj)
+    holder: Any = copied
+    for step in path[:-1]:
+        holder = holder[step]
+    holder[path[-1]] = value
+    return copied, holder
+
+
+def accepted_objects() -> list[dict[str, Any]]:
+    return [
+        *BASES.values(),
+        *(merged(BASES[kind], yaml.safe_load(change)) for kind, change, fields in rows() if not fields),
+    ]
+
+
+MAPS: Final = (
+    *("labels", "annotations", "matchLabels", "nodeSelector", "parameters", "limits", "requests", "hard", "capacity"),
+    *("min", "max", "default", "defaultRequest", "maxLimitRequestRatio", "podFixed"),
+)
+"""Fields whose entries are names that people choose: null is a value there, empty or zero."""
+
+
+def with_nulls() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield objects with null in one field, each beside the same object without the field."""
+    for obj in accepted_objects():
+        for path in paths(obj):
+            if path[0] in ("apiVersion", "kind") or isinstance(path[-1], int) or (len(path) > 1 and path[-2] in MAPS):
+                continue
+            null, _ = changed(obj, path, None)
+            without, holder = changed(obj, path, None)
+            del holder[path[-1]]
+            yield null, without
+
+
+def test_null_is_no_value() -> None:
+    """A DaemonSet with `maxSurge: null` was refused, as if it were a number other than zero."""
+    pairs = list(with_nulls())
+    assert len(pairs) > 1000
+    assert not [null for null, without in pairs if bool(refusals(null)) != bool(refusals(without))]
+
+
+@pytest.mark.slow
+def test_a_null_is_refused_only_where_kubernetes_refuses_it(program: Path) -> None:
+    objects = [changed(obj, path, None)[0] for obj in accepted_objects() for path in paths(obj) if path[0] != "kind"]
+    objects = [obj for obj in objects if obj["apiVersion"]]
+    answers = zip(objects, refused_by_all(program, objects), strict=True)
+    assert not [obj for obj, theirs in answers if refusals(obj) and not theirs]
+
+
+# Values that no API server takes, and that Python does not even read.
+
+
+DIGITS: Final = "1" * 5000
+"""Python reads no number of more than 4,300 digits."""
+
+
+@pytest.mark.parametrize(
+    "value", [DIGITS, f"{DIGITS}%", f"{DIGITS}Gi", f"0.{DIGITS}", f"@every {DIGITS}h", "0" * 5000 + "50%"]
+)
+def test_any_field_may_have_thousands_of_digits(value: str) -> None:
+    """The command ended with an internal error, and named no object."""
+    for obj in BASES.values():
+        for path in paths(obj):
+            refusals(changed(obj, path, value)[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "field"),
+    [
+        (
+            "Pod",
+            {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"a.b/gpu": DIGITS}}}]}},
+            "",
+        ),
+        ("ResourceQuota", {"spec": {"hard": {"pods": DIGITS}}}, "spec.hard.pods"),
+        ("LimitRange", {"spec": {"limits": [{"type": "Container", "max": {"cpu": DIGITS}}]}}, "spec.limits[0].max.cpu"),
+        ("PodDisruptionBudget", {"spec": {"maxUnavailable": f"{DIGITS}%"}}, "spec.maxUnavailable"),
+        ("CronJob", {"spec": {"schedule": f"{DIGITS} * * * *"}}, "spec.schedule"),
+        ("Job", {"metadata": {"labels": {DIGITS: "a"}}}, f"metadata.labels.{DIGITS}"),
+    ],
+)
+def test_thousands_of_digits_are_refused_by_name(kind: str, change: dict[str, Any], field: str) -> None:
+    assert [named for named, _ in refusals(merged(BASES[kind], change))] == ([field] if field else [])
+
+
+@pytest.mark.parametrize("key", [5, None, True, 1.5, ("a",)])
+def test_keys_that_are_no_text_count_as_their_text(key: Any) -> None:
+    """No file has them; programs that call the checks may."""
+    for obj in accepted_objects():
+        for path in (path for path in paths(obj) if isinstance(path[-1], str)):
+            copied, holder = changed(obj, path, "1")
+            holder[key] = holder[path[-1]]
+            list(refusals_of(Document("a.yaml", 0, copied)))
+
+
+def test_long_lists_are_looked_at_once() -> None:
+    """Each entry was compared with all before it: 30,000 took a minute."""
+    tolerations = [{"key": f"k{number}", "operator": "Exists"} for number in range(30_000)]
+    values = [f"v{number}" for number in range(30_000)]
+    runtime = merged(BASES["RuntimeClass"], {"scheduling": {"tolerations": [*tolerations, tolerations[0]]}})
+    topology = [{"matchLabelExpressions": [{"key": "zone", "values": [*values, "v0"]}]}]
+    storage = merged(BASES["StorageClass"], {"allowedTopologies": topology})
+    for obj, field in (
+        (runtime, "scheduling.tolerations[30000]"),
+        (storage, "allowedTopologies[0].matchLabelExpressions[0].values[30000]"),
+    ):
+        check = cluster_refusals.CHECKS[obj["apiVersion"], obj["kind"]]
+        assert [named for named, _ in checks.refusals(obj, check)] == [field]
+
+
+# What messages say.
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "c", "image": "i", **fields}]}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        (
+            "Pod",
+            container(readinessProbe={"httpGet": {"port": "8080"}}),
+            "'8080' is text, and a port's name needs a letter: for the number, take the quotes away",
+        ),
+        (
+            "CronJob",
+            {"spec": {"schedule": "CRON_TZ=Europe/Berlin 0 3 * * *"}},
+            "cannot name a time zone: write timeZone: Europe/Berlin beside it",
+        ),
+        (
+            "Pod",
+            {"metadata": {"annotations": {"prometheus.io/port": 9090}}},
+            "must be text, not 9090: put it in quotes",
+        ),
+        ("StorageClass", {"parameters": {"encrypted": True}}, "must be text, not true: put it in quotes"),
+        (
+            "Pod",
+            {"metadata": {"generateName": "A"}},
+            "'A' is not a DNS name: lower-case letters, digits, dashes and dots",
+        ),
+    ],
+)
+def test_a_message_says_what_to_write(kind: str, change: dict[str, Any], message: str) -> None:
+    assert [said for _, said in refusals(merged(BASES[kind], change))] == [message]
+    assert [said for _, said in refusals_of(Document("a.yaml", 0, merged(BASES[kind], change)))] == [message]
+
+
+# Objects that were refused by mistake, or without a name.
+
+
+GENERATED: Final = """
+apiVersion: batch/v1
+kind: Job
+metadata: {generateName: hook-, namespace: shop}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {generateName: hook-, namespace: shop}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {generateName: a123456789-123456789-123456789-123456789-123456789-123456789-}
+spec: {containers: [{name: c, image: i}]}
+"""
+
+
+def test_objects_whose_names_are_generated_are_planned_under_made_up_names() -> None:
+    """Argo CD's hooks have no other names: `plan` refused the whole file for them."""
+    found = inventory(GENERATED)
+    assert [job.metadata.name for job in found.objects[resources.JOBS]] == ["hook-00001", "hook-00002"]
+    assert {pod.metadata.name for pod in found.objects[resources.PODS]} >= {
+        "a123456789-123456789-123456789-123456789-123456789-1234567" + "00003"
+    }
+    assert list(found.warnings()) == [
+        "3 objects with generateName, first Job shop/hook-00001: kubectl create names them, kubectl apply refuses them"
+    ]
+    assert not [finding for document in parse(GENERATED, "x.yaml") for finding in refusals(document.object)]
+
+
+def test_an_autoscaler_of_the_first_version_is_read() -> None:
+    """Every API server serves `autoscaling/v1`: `plan` refused the whole file for it."""
+    text = """
+apiVersion: autoscaling/v1
+kind: HorizontalPodAutoscaler
+metadata: {name: a}
+spec: {minReplicas: 2, maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: a}, targetCPUUtilizationPercentage: 80}
+"""
+    (found,) = inventory(text).objects[resources.HORIZONTAL_POD_AUTOSCALERS]
+    assert (found.spec.min_replicas, found.spec.max_replicas, found.spec.scale_target_ref.name) == (2, 3, "a")
+
+
+def test_a_quota_that_cannot_be_read_is_set_aside_by_name() -> None:
+    """The message named neither the file nor the quota, and no other object was planned."""
+    quota = merged(BASES["ResourceQuota"], {"spec": {"hard": {"pods": "1" * 5000}}})
+    found = take_inventory([Document("a.yaml", 0, quota), Document("a.yaml", 1, BASES["Pod"])])
+    assert [aside.object for aside in found.set_aside] == ["ResourceQuota/default/a"]
+    assert len(found.objects[resources.PODS]) == 1
+
+
+# What becomes of objects that the API server refuses.
 
 
 def test_a_refused_object_is_set_aside_and_the_others_are_planned() -> None:

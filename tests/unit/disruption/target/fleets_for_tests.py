@@ -43,9 +43,9 @@ def sharing_a_budget(number: int, *, price: float = 0.5) -> Snapshot:
 
 def fleet_of(snapshot: Snapshot) -> TargetFleet:
     """The nodes that a target of this snapshot decides about."""
-    found = target_fleet(DisruptionPass(snapshot))
-    assert found is not None
-    return found
+    fleet = target_fleet(DisruptionPass(snapshot))
+    assert fleet is not None
+    return fleet
 
 
 def drained(fleet: TargetFleet, *names: str) -> Realization:

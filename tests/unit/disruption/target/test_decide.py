@@ -240,7 +240,7 @@ def test_while_a_wave_goes_and_after_it_the_nodes_of_later_waves_await_budgets_a
     later = {drain.node: drain.worth for drain in rest.drains}
 
     def awaiting(plan: DisruptionPlan) -> dict[str, int]:
-        return {one.node: one.savings for one in plan.blocked if one.reason == "Budget"}
+        return {block.node: block.savings for block in plan.blocked if block.reason == "Budget"}
 
     leaving = tuple(claim for command in first.commands for claim in command.claims)
     during = disrupt(msgspec.structs.replace(snapshot, stored_target=rest, marked_for_deletion=leaving))

@@ -122,8 +122,8 @@ def test_a_node_of_the_stored_target_stays_in_it_while_nothing_but_a_budget_that
 ) -> None:
     """A node that its owner keeps would keep the whole target waiting; one without a closed budget may go now."""
     this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), pods=(pod_on("a", **changes),), budgets=budgets))
-    found = target_fleet(this_pass, a_stored_target(*drains) if drains is not None else None)
-    assert (found.held.tolist() if found is not None else None) == expected
+    fleet = target_fleet(this_pass, a_stored_target(*drains) if drains is not None else None)
+    assert (fleet.held.tolist() if fleet is not None else None) == expected
 
 
 def test_nodes_that_a_waiting_target_has_places_on_or_drains_are_left_as_they_are() -> None:
@@ -137,8 +137,8 @@ def test_nodes_that_a_waiting_target_has_places_on_or_drains_are_left_as_they_ar
     this_pass = DisruptionPass(world(*pairs, pods=pods, node_pools=pools, stored_target=target))
 
     def open_beside(*besides: tuple[str, str]) -> list[str]:
-        found = target_fleet(this_pass, besides=besides)
-        return sorted(candidate.name for candidate in found.candidates) if found is not None else []
+        fleet = target_fleet(this_pass, besides=besides)
+        return sorted(candidate.name for candidate in fleet.candidates) if fleet is not None else []
 
     assert open_beside() == sorted((*names, "spent"))
     assert open_beside(("default", "Underutilized")) == ["drifts", "free"]
@@ -170,8 +170,8 @@ def test_a_node_is_decided_about_where_its_pool_lets_any_node_go_for_its_reason(
     node = drifted(a_node_of(MIDDLE, "a")) if is_drifted else a_node_of(MIDDLE, "a")
     pools = (a_pool("default", ON_DEMAND, **pool),)
     snapshot = world(node, pods=(pod_on("a"),) * pods, node_pools=pools, options=options)
-    found = target_fleet(DisruptionPass(snapshot))
-    assert ([candidate.name for candidate in found.candidates] if found is not None else []) == ["a"] * decided
+    fleet = target_fleet(DisruptionPass(snapshot))
+    assert ([candidate.name for candidate in fleet.candidates] if fleet is not None else []) == ["a"] * decided
 
 
 def test_nodes_to_which_commands_of_the_pass_move_pods_stay() -> None:
@@ -180,10 +180,10 @@ def test_nodes_to_which_commands_of_the_pass_move_pods_stay() -> None:
     this_pass = DisruptionPass(world(*nodes, pods=tuple(pod_on(name) for name in "abc")))
     moves = (Move("default/gone", "b"),)
     this_pass.commands = [Command(reason="Drifted", method="drift", nodes=("x",), claims=("x",), moves=moves)]
-    found = target_fleet(this_pass)
-    assert found is not None
-    assert [candidate.name for candidate in found.candidates] == ["a", "c"]
-    suits = found.rows.rooms.suits.any(axis=0)
+    fleet = target_fleet(this_pass)
+    assert fleet is not None
+    assert [candidate.name for candidate in fleet.candidates] == ["a", "c"]
+    suits = fleet.rows.rooms.suits.any(axis=0)
     assert suits[this_pass.planner.context.positions["b"]], "it takes pods of others, too"
 
 
@@ -201,18 +201,18 @@ def test_nodes_that_start_or_leave_are_closed_and_those_whose_pods_changed_take_
     this_pass = DisruptionPass(
         world(*pairs.values(), pods=tuple(pod_on(name, cpu="100m") for name in names), node_pools=pools)
     )
-    found = target_fleet(this_pass)
-    assert found is not None
+    fleet = target_fleet(this_pass)
+    assert fleet is not None
     at = this_pass.planner.context.positions
-    assert found.closed == {at["starts"], at["expires"]}
-    suits = found.rows.rooms.suits.any(axis=0)
+    assert fleet.closed == {at["starts"], at["expires"]}
+    suits = fleet.rows.rooms.suits.any(axis=0)
     assert {name: bool(suits[at[name]]) for name in names} == {
         "stays": True,
         "starts": False,
         "expires": False,
         "changed": False,
     }
-    assert (found.waiting, found.waiting_price, found.has_buffers, found.held.any()) == (frozenset(), 0, False, False)
+    assert (fleet.waiting, fleet.waiting_price, fleet.has_buffers, fleet.held.any()) == (frozenset(), 0, False, False)
 
 
 # Each wave has its own budgets, and limits hold while old and new nodes both exist.
@@ -340,9 +340,9 @@ def test_only_a_node_of_the_same_pool_makes_room_in_its_limits() -> None:
         snapshot = cluster(pool={"limits": {"cpu": limit}})
         fleet, budgets = fleet_of(snapshot), WaveBudgets(DisruptionPass(snapshot))
         (new,) = drained(fleet, "n0").claims or (a_plan(instance_types=("t-4",)),)
-        own = fleet.candidates[0]
-        other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
-        assert budgets.has_room_for([new], own) is from_own
+        own_node = fleet.candidates[0]
+        other = msgspec.structs.replace(own_node, pool=msgspec.structs.replace(own_node.pool, name="other"))
+        assert budgets.has_room_for([new], own_node) is from_own
         assert budgets.has_room_for([new], other) is from_other
 
 
@@ -399,16 +399,16 @@ def test_claims_that_are_launching_count_in_limits_until_they_are_deleted(
     )
     snapshot = msgspec.structs.replace(snapshot, node_claims=(*snapshot.node_claims, coming))
     budgets, fleet = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot)
-    own = fleet.candidates[0]
-    other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
+    own_node = fleet.candidates[0]
+    other = msgspec.structs.replace(own_node, pool=msgspec.structs.replace(own_node.pool, name="other"))
     new = a_plan(instance_types=("t-4",))
     assert [budgets.has_room_for([new] * number, other) for number in (1, 2, 3)] == [room >= n for n in (1, 2, 3)]
 
 
 def test_a_new_node_of_no_known_type_takes_nothing_of_the_limits() -> None:
     snapshot = cluster(size=1, pool={"limits": {"cpu": 4_000}})
-    budgets, (own, *_) = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot).candidates
-    other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
+    budgets, (own_node, *_) = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot).candidates
+    other = msgspec.structs.replace(own_node, pool=msgspec.structs.replace(own_node.pool, name="other"))
     assert budgets.has_room_for([a_plan(instance_types=("unknown",))], other)
     assert not budgets.has_room_for([a_plan(instance_types=("unknown", "t-1"))], other)
 
@@ -416,8 +416,8 @@ def test_a_new_node_of_no_known_type_takes_nothing_of_the_limits() -> None:
 def test_what_is_cancelled_leaves_the_limits_as_they_were() -> None:
     snapshot = cluster(size=2, budget="50%", pool={"limits": {"nodes": 3}})
     this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
-    budgets, (own, *_) = WaveBudgets(this_pass), fleet.candidates
-    other, new = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other")), a_plan()
+    budgets, (own_node, *_) = WaveBudgets(this_pass), fleet.candidates
+    other, new = msgspec.structs.replace(own_node, pool=msgspec.structs.replace(own_node.pool, name="other")), a_plan()
     for _ in range(2):
         budgets.launch(new)
         assert not budgets.has_room_for([new], other)

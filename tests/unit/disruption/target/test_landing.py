@@ -119,8 +119,8 @@ def test_preferences_between_pods_count_both_ways(field: str, node: str) -> None
     assert places(cluster(database, asking), asking) == [node]
     of_it = WeightedPodAffinityTerm(10, PodAffinityTerm(labels.HOSTNAME, a_selector(app="web")))
     choosy = pod_on(there, "db", cpu="10m", labels={"app": "db"}, owners=ALONE, **{field: (of_it,)})
-    asked = pod_on("gone", "p", labels={"app": "web"}, owners=ALONE)
-    assert places(cluster(choosy, asked), asked) == [node]
+    joining = pod_on("gone", "p", labels={"app": "web"}, owners=ALONE)
+    assert places(cluster(choosy, joining), joining) == [node]
 
 
 def test_the_pods_of_a_workload_are_not_compared_with_those_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:

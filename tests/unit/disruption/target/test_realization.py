@@ -62,7 +62,7 @@ def test_every_planned_place_is_assigned() -> None:
     into = np.zeros((len(problem.requests), len(problem.group_free)))
     into[0, fleet.rows.rooms.groups[fleet.planner.context.positions["n1"]]] = 1
     slots = ProgramSlots(fleet, into, 0, is_gated=True).slots(np.array([False, True, True]))
-    assert sum(pods for found in slots.values() for _, pods in found) == 1
+    assert sum(pods for slots_of_node in slots.values() for _, pods in slots_of_node) == 1
 
 
 def test_stored_places_on_a_node_that_no_longer_suits_the_pods_are_given_up() -> None:
@@ -108,8 +108,8 @@ def test_of_spot_nodes_that_all_go_as_many_stay_as_their_pods_need() -> None:
     spot = [a_node_of(MIDDLE, name, capacity_type=labels.SPOT) for name in names]
     pool = a_pool("default", disruption=OPEN)
     fleet = fleet_of(world(*spot, pods=tuple(pod_on(name, cpu="900m") for name in names), node_pools=(pool,)))
-    found = Realizations(fleet, is_gated=True, keep_discount=0).of(np.zeros(8, dtype=bool), None, None)
-    assert (int(found.keeps.sum()), found.claims) == (2, ())
+    realizations_found = Realizations(fleet, is_gated=True, keep_discount=0).of(np.zeros(8, dtype=bool), None, None)
+    assert (int(realizations_found.keeps.sum()), realizations_found.claims) == (2, ())
 
 
 def test_a_spot_node_of_the_choice_goes_where_one_that_stays_after_all_has_the_room() -> None:
@@ -135,8 +135,8 @@ def test_a_spot_node_of_the_choice_goes_where_one_that_stays_after_all_has_the_r
 
 def realized(snapshot: Snapshot, *keeps: bool, discount: int = 0) -> Realization:
     """The result of keeping these nodes, in the order of the fleet."""
-    found = Realizations(fleet_of(snapshot), is_gated=False, keep_discount=discount)
-    return found.of(np.array(keeps), None, None)
+    realizations = Realizations(fleet_of(snapshot), is_gated=False, keep_discount=discount)
+    return realizations.of(np.array(keeps), None, None)
 
 
 def a_and_b() -> Snapshot:
@@ -157,9 +157,9 @@ class TestCost:
         assert realized(a_and_b(), True, False, discount=25).cost == 195_000_000
 
     def test_counts_new_nodes_in_full(self) -> None:
-        found = realized(a_and_b(), False, False, discount=25)
-        assert [claim.price for claim in found.claims] == [found.cost]
-        assert found.cost > 0
+        realization = realized(a_and_b(), False, False, discount=25)
+        assert [claim.price for claim in realization.claims] == [realization.cost]
+        assert realization.cost > 0
 
     def test_leaves_out_the_new_nodes_of_pods_that_wait_in_any_case(self) -> None:
         """Otherwise, moved pods join such a node, and its whole price counts against their move."""
@@ -180,8 +180,8 @@ class TestGoal:
     """Of two choices the lower one is better."""
 
     def of(self, **changes: object) -> tuple[object, ...]:
-        found = realized(a_and_b(), True, True)
-        return replace(found, **changes).goal  # type: ignore[arg-type] - fields by name
+        realization = realized(a_and_b(), True, True)
+        return replace(realization, **changes).goal  # type: ignore[arg-type] - fields by name
 
     def test_a_node_that_must_go_and_stays_outweighs_every_price(self) -> None:
         assert self.of(unmoved=1, cost=0, moves=0) > self.of(unmoved=0, displaces=True, cost=10**12)
@@ -226,8 +226,8 @@ def test_waiting_pods_keep_no_node() -> None:
     """They have no place with or without the move."""
     waiting = a_pod("waits", cpu="64", is_marked_unschedulable=True)
     snapshot = world(*(a_node_of(MIDDLE, name) for name in ("a", "b")), pods=(pod_on("a"), pod_on("b"), waiting))
-    found = realized(snapshot, False, True)
-    assert (found.keeps.tolist(), found.displaces) == ([False, True], False)
+    realization = realized(snapshot, False, True)
+    assert (realization.keeps.tolist(), realization.displaces) == ([False, True], False)
 
 
 def test_each_evaluation_is_counted() -> None:
@@ -338,10 +338,12 @@ class Leaving:
         bindings = (Binding(WAITING, STAYS), *map(Binding, keys, slots))
         results = SchedulingResults(plan=Plan(now=NOW, bindings=bindings), displaced=tuple(keys))
         keeps = np.array([candidate.name not in pods for candidate in fleet.candidates])
-        found = Realization(keeps, results, tuple(planned), cost=0, moves=0, disruption=0, unmoved=0, displaces=False)
+        realization = Realization(
+            keeps, results, tuple(planned), cost=0, moves=0, disruption=0, unmoved=0, displaces=False
+        )
         changes = {"instance_types": instance_types} if instance_types else {}
         narrowed = [msgspec.structs.replace(claim, **changes) for claim in planned]
-        self.slots = SlotAssignment(fleet, found, narrowed, is_gated=is_gated)
+        self.slots = SlotAssignment(fleet, realization, narrowed, is_gated=is_gated)
 
     def moves(self, node: str, wanted: int = 0) -> list[Move] | None:
         """Take slots for a node's pods, where the wave moves so many others."""

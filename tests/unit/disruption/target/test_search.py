@@ -58,8 +58,8 @@ def test_the_reason_is_the_one_that_was_found() -> None:
     search = TargetSearch(fleet, "balanced", is_gated=True)
     keeps = search.found(SearchBudget(5)).realization.keeps
     refuse_the_rest(this_pass, search, TargetWaveResult(keeps=keeps))
-    found = {name: block.reason for name, block in this_pass.refusals.items()}
-    assert found == {"a": NodeReason.PODS_UNSCHEDULABLE, "b": NodeReason.NO_CHEAPER_OPTION}
+    reasons = {name: block.reason for name, block in this_pass.refusals.items()}
+    assert reasons == {"a": NodeReason.PODS_UNSCHEDULABLE, "b": NodeReason.NO_CHEAPER_OPTION}
     assert isinstance(this_pass.refusals["b"], NoCheaperPlace)
 
 
@@ -83,9 +83,9 @@ def refusals_of(snapshot: Snapshot) -> dict[str, Blocked]:
 
 def two_expensive(**changes: Any) -> Snapshot:
     """Two nodes whose pods fit one new node, at a ninth of the price of either."""
-    large, one = a_type("large", cpu="8", price=9.0), a_type("one", cpu="16", price=1.0)
+    large, cheap = a_type("large", cpu="8", price=9.0), a_type("one", cpu="16", price=1.0)
     pods = tuple(pod_on(node, f"{node}-{n}", cpu="1500m") for node in "ab" for n in range(5))
-    catalogue = a_snapshot(types=(large, one)).catalogue
+    catalogue = a_snapshot(types=(large, cheap)).catalogue
     return msgspec.structs.replace(
         world(a_node_of(large, "a"), a_node_of(large, "b"), pods=pods, **changes), catalogue=catalogue
     )
@@ -96,9 +96,9 @@ def test_limits_that_keep_a_target_from_beginning_are_named(options: Options) ->
     """It was said to go in a later wave, and no wave ever came: the new node needs the room of both."""
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, limits={"cpu": 16_000})
     assert disrupt(two_expensive()).commands, "without limits both go"
-    found = refusals_of(two_expensive(node_pools=(pool,), options=options))
-    assert {block.reason for block in found.values()} == {NodeReason.PODS_UNSCHEDULABLE}
-    assert all("limits" in block.message for block in found.values())
+    refusals = refusals_of(two_expensive(node_pools=(pool,), options=options))
+    assert {block.reason for block in refusals.values()} == {NodeReason.PODS_UNSCHEDULABLE}
+    assert all("limits" in block.message for block in refusals.values())
 
 
 def test_nodes_that_only_pay_together_wait_for_budgets() -> None:
@@ -108,9 +108,9 @@ def test_nodes_that_only_pay_together_wait_for_budgets() -> None:
     pairs = [a_node_of(types[0], f"n{n}") for n in range(3)]
     pods = tuple(pod_on(f"n{n}", cpu="3500m") for n in range(3))
     snapshot = world(*pairs, pods=pods, node_pools=(pool,))
-    found = refusals_of(msgspec.structs.replace(snapshot, catalogue=a_snapshot(types=types).catalogue))
-    assert {block.reason for block in found.values()} == {NodeReason.BUDGET}
-    assert all("together" in block.message for block in found.values())
+    refusals = refusals_of(msgspec.structs.replace(snapshot, catalogue=a_snapshot(types=types).catalogue))
+    assert {block.reason for block in refusals.values()} == {NodeReason.BUDGET}
+    assert all("together" in block.message for block in refusals.values())
 
 
 def test_while_a_target_waits_the_nodes_that_it_keeps_say_which_budget_it_waits_for() -> None:
@@ -127,9 +127,9 @@ def test_while_a_target_waits_the_nodes_that_it_keeps_say_which_budget_it_waits_
     of_pool = "the disruption budgets of NodePool default let 1 of 3 nodes go for Underutilized now"
 
     def told(*keeps: bool) -> dict[str, str]:
-        found = waits_for_budgets(fleet, np.array(keeps), this_pass)
-        assert all(one.reason == NodeReason.TARGET_WAITS for one in found.values())
-        return {name: one.message for name, one in found.items()}
+        refusals = waits_for_budgets(fleet, np.array(keeps), this_pass)
+        assert all(refusal.reason == NodeReason.TARGET_WAITS for refusal in refusals.values())
+        return {name: refusal.message for name, refusal in refusals.items()}
 
     text = f"nothing is decided about it while the current target waits: {of_pool}; their places are taken by lost"
     assert told(False, True, True) == {"b": text, "c": text}
@@ -175,27 +175,27 @@ def test_a_node_that_the_target_drains_waits_or_says_what_keeps_it(
     result: dict[str, Any], expected: tuple[Refusal, int]
 ) -> None:
     """A later wave is a reason only while one is expected."""
-    left = Left()
-    assert left.refused(**result) == {"a": expected[0], "b": priced(left, 1, 2)}
-    assert left.this_pass.later_savings == {"a": expected[1], "b": 0}
+    remaining = Left()
+    assert remaining.refused(**result) == {"a": expected[0], "b": priced(remaining, 1, 2)}
+    assert remaining.this_pass.later_savings == {"a": expected[1], "b": 0}
 
 
 def test_a_ceiling_on_evictions_stays_the_reason_of_a_node_that_would_go() -> None:
-    left = Left()
+    remaining = Left()
     for reason, stays in ((NodeReason.EVICTION_RATE, True), (NodeReason.NOT_TRIED, False)):
-        left.this_pass.refuse(left.search.fleet.candidates[0], Stated(reason, "told before"))
-        assert (left.refused()["a"].message == "told before") is stays
+        remaining.this_pass.refuse(remaining.search.fleet.candidates[0], Stated(reason, "told before"))
+        assert (remaining.refused()["a"].message == "told before") is stays
 
 
 def test_a_node_that_the_target_keeps_says_why() -> None:
     """A rule of its own first, then a pod without a place, then the gate; else what its moves cost."""
-    left = Left()
-    found = left.refused(keeps=None, objections={"b": TOO_DEAR})
-    assert found == {"a": priced(left, 0, 1), "b": TOO_DEAR}
-    left.search.realizations.gated[0] = True
-    assert left.refused(keeps=None)["a"] == NEEDS_SPOT_GATE
-    left.search.realizations.unplaced_items.add(left.search.fleet.rows.row_of_pod["default/on-a"])
-    assert left.refused(keeps=None)["a"] == PodUnplaced("default/on-a")
+    remaining = Left()
+    refusals = remaining.refused(keeps=None, objections={"b": TOO_DEAR})
+    assert refusals == {"a": priced(remaining, 0, 1), "b": TOO_DEAR}
+    remaining.search.realizations.gated[0] = True
+    assert remaining.refused(keeps=None)["a"] == NEEDS_SPOT_GATE
+    remaining.search.realizations.unplaced_items.add(remaining.search.fleet.rows.row_of_pod["default/on-a"])
+    assert remaining.refused(keeps=None)["a"] == PodUnplaced("default/on-a")
 
 
 def test_what_a_target_waits_for_is_named_by_the_first_of_its_nodes() -> None:
@@ -214,18 +214,18 @@ def test_no_choice_is_better_than_the_one_found() -> None:
         nodes = [a_node_of(kind, f"n{n}") for n, kind in enumerate(kinds)]
         pods = tuple(pod_on(f"n{n}", cpu=f"{draw.randrange(1, 10)}00m") for n in range(4))
         fleet = fleet_of(world(*nodes, pods=pods))
-        found = TargetSearch(fleet, "balanced", is_gated=True).found(SearchBudget(20)).realization
+        realization = TargetSearch(fleet, "balanced", is_gated=True).found(SearchBudget(20)).realization
         every = Realizations(fleet, is_gated=True, keep_discount=KEEP_DISCOUNTS["balanced"])
         for choice in itertools.product((False, True), repeat=len(nodes)):
-            assert found.goal <= every.of(np.array(choice), None, None).goal
+            assert realization.goal <= every.of(np.array(choice), None, None).goal
 
 
 def test_no_more_nodes_go_than_allowed() -> None:
     nodes = [a_node_of(LARGE, f"n{n}") for n in range(4)]
     fleet = fleet_of(world(*nodes, pods=tuple(pod_on(f"n{n}") for n in range(4))))
     search = TargetSearch(fleet, "balanced", is_gated=True)
-    found = search.found(SearchBudget(20), {"default": 1}).realization
-    assert int((~found.keeps).sum()) == 1
+    realization = search.found(SearchBudget(20), {"default": 1}).realization
+    assert int((~realization.keeps).sum()) == 1
 
 
 def fleet_under_rules(seed: int) -> TargetFleet:
@@ -239,19 +239,19 @@ def fleet_under_rules(seed: int) -> TargetFleet:
         for n in range(60)
     ]
     for service in range(16):
-        own = a_selector(app=f"a{service}")
+        own_selector = a_selector(app=f"a{service}")
         rules: tuple[dict[str, Any], ...] = (
             {},
-            {"spreads": (TopologySpread(labels.ZONE, 1, selector=own),)},
-            {"anti_affinity": (PodAffinityTerm(labels.HOSTNAME, own),)},
-            {"affinity": (PodAffinityTerm(labels.ZONE, own),)},
+            {"spreads": (TopologySpread(labels.ZONE, 1, selector=own_selector),)},
+            {"anti_affinity": (PodAffinityTerm(labels.HOSTNAME, own_selector),)},
+            {"affinity": (PodAffinityTerm(labels.ZONE, own_selector),)},
         )
         more = {"labels": {"app": f"a{service}"}, "cpu": f"{300 + service % 3 * 300}m", **rules[service % 4]}
         places = [n for n in range(60) if service % 4 < 3 or n % 3 == service % 3]
         draw.shuffle(places)
         pods += [pod_on(f"n{n:02d}", f"a{service}-{n}", **more) for n in places[:10]]
         if service % 4 == 1:
-            near = PodAffinityTerm(labels.ZONE, own)
+            near = PodAffinityTerm(labels.ZONE, own_selector)
             pods.append(pod_on(f"n{places[0]:02d}", f"client-{service}", cpu="100m", affinity=(near,)))
     return fleet_of(world(*nodes, pods=tuple(pods), node_pools=(a_pool("default", disruption=OPEN),)))
 
@@ -314,11 +314,11 @@ def test_a_fleet_of_each_size_keeps_to_its_bound_and_is_no_worse_than_before(
         monkeypatch.setattr(target_search, name, value)
     for drains_max, most in ((None, 3), ({"default": 1}, 1), ({"default": 0}, 0)):
         search = TargetSearch(three_nodes(), "balanced", is_gated=False)
-        found = search.found(SearchBudget(20), drains_max).realization
+        realization = search.found(SearchBudget(20), drains_max).realization
         nothing = search.realizations.of(np.ones(3, dtype=bool), None, None)
-        going = [c.name for c, stays in zip(search.fleet.candidates, found.keeps, strict=True) if not stays]
+        going = [c.name for c, stays in zip(search.fleet.candidates, realization.keeps, strict=True) if not stays]
         assert len(going) <= most
-        assert found.goal <= nothing.goal
+        assert realization.goal <= nothing.goal
         assert not most or "n0" in going
 
 
@@ -370,5 +370,5 @@ def test_only_nodes_that_some_decision_may_end_count_at_less_than_their_price(
     node = drifted(a_node_of(MIDDLE, "a")) if is_drifted else a_node_of(MIDDLE, "a")
     pods = (pod_on("a", cpu="1", **pod), pod_on("kept", cpu="16", **KEPT))
     pools = (a_pool("default", ON_DEMAND, **pool),)
-    found = fleet_floor(DisruptionPass(world(node, kept, pods=pods, node_pools=pools, options=options)))
-    assert 0 <= (80 + price) * 10**7 - found <= 1, "rounded down"
+    floor = fleet_floor(DisruptionPass(world(node, kept, pods=pods, node_pools=pools, options=options)))
+    assert 0 <= (80 + price) * 10**7 - floor <= 1, "rounded down"

@@ -71,8 +71,8 @@ def test_a_second_command_is_invalid_if_the_first_took_its_room() -> None:
     nodes = [a_node_of(MIDDLE, name) for name in "abc"]
     this_pass = DisruptionPass(world(*nodes, pods=tuple(pod_on(name, cpu="1500m") for name in "abc")))
     first, second = deleting("a", "c"), deleting("b", "c")
-    found, objections = valid_commands([first, second], this_pass, worthwhile=20)
-    assert found == [first]
+    valid, objections = valid_commands([first, second], this_pass, worthwhile=20)
+    assert valid == [first]
     assert objections["b"].reason == NodeReason.NO_CHEAPER_OPTION
 
 
@@ -86,8 +86,8 @@ def test_a_pod_has_its_slot_after_those_of_earlier_commands_moved(prefers: bool)
     this_pass = DisruptionPass(world(*(a_node_of(MIDDLE, name) for name in "abcd"), pods=pods))
     counted, spread = deleting("a", "c"), deleting("b", "c")
     assert kept([spread, counted], this_pass) == [spread, counted]
-    found, objections = valid_commands([counted, spread], this_pass, worthwhile=20)
-    assert (found, objections) == ([counted], {"b": SLOT_DENIED})
+    valid, objections = valid_commands([counted, spread], this_pass, worthwhile=20)
+    assert (valid, objections) == ([counted], {"b": SLOT_DENIED})
 
 
 @pytest.mark.parametrize("is_new", [False, True])
@@ -160,8 +160,8 @@ def test_what_needs_the_new_node_of_a_command_that_does_not_hold_does_not_hold_e
     this_pass = DisruptionPass(world(*nodes, pods=pods))
     bad = replacing("a", "new", price=2 * 10**8, saves=0)
     needs = deleting("b", "new")
-    found, objections = valid_commands([bad, needs], this_pass, worthwhile=20)
-    assert (found, set(objections)) == ([], {"a", "b"})
+    valid, objections = valid_commands([bad, needs], this_pass, worthwhile=20)
+    assert (valid, set(objections)) == ([], {"a", "b"})
     assert objections["a"] == objections["b"], "the second does not go for the reason of the first"
     assert kept([deleting("b", "a")], this_pass) == [deleting("b", "a")]
 
@@ -177,8 +177,8 @@ def test_a_new_node_is_where_its_pods_may_go(zone: str, holds: bool) -> None:
     (claim,) = command.replacements
     new = msgspec.structs.replace(claim, zones=(zone,), pods=("default/on-a",))
     command = msgspec.structs.replace(command, replacements=(new,))
-    found, objections = valid_commands([command], this_pass, worthwhile=20)
-    assert (found == [command], [one.reason for one in objections.values()]) == (
+    valid, objections = valid_commands([command], this_pass, worthwhile=20)
+    assert (valid == [command], [objection.reason for objection in objections.values()]) == (
         holds,
         [] if holds else [NodeReason.PODS_UNSCHEDULABLE],
     )
@@ -198,11 +198,11 @@ def test_consolidation_moves_no_pods_to_a_node_that_drift_launches_and_that_rest
     second = msgspec.structs.replace(
         second, moves=(Move("default/more", "own"), Move("default/on-b", "new")), reason=reason
     )
-    found, objections = valid_commands([first, second], this_pass, worthwhile=20)
+    valid, objections = valid_commands([first, second], this_pass, worthwhile=20)
     if rests and reason == "Underutilized":
-        assert (found, objections) == ([first], {"b": SLOT_CHANGED})
+        assert (valid, objections) == ([first], {"b": SLOT_CHANGED})
     else:
-        assert (found, objections) == ([first, second], {})
+        assert (valid, objections) == ([first, second], {})
 
 
 def test_a_deletion_holds_however_little_it_saves_and_launches_nothing() -> None:
@@ -243,11 +243,13 @@ def test_the_policy_balanced_approves_each_command_by_choice_and_what_needs_a_re
 
 def three_for_one(options: Options) -> Snapshot:
     """Three nodes at $0.40 become one at $0.50; one may go at a time, which does not pay on its own."""
-    one = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+    one_at_a_time = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
     old, new = a_type("old", cpu="4", price=0.4), a_type("new", cpu="16", price=0.5)
     pairs = [a_node_of(old, f"n{n}") for n in range(3)]
     pods = tuple(pod_on(f"n{n}", cpu="3500m") for n in range(3))
-    return world(*pairs, pods=pods, node_pools=(one,), options=options, catalogue=Catalogue(default=(old, new)))
+    return world(
+        *pairs, pods=pods, node_pools=(one_at_a_time,), options=options, catalogue=Catalogue(default=(old, new))
+    )
 
 
 @pytest.mark.parametrize(("options", "together"), [(Options(), []), (WHOLE_WAY, [("n0", "n1", "n2")])])
@@ -329,10 +331,10 @@ def test_deletions_go_in_small_groups() -> None:
     nodes = [a_node_of(MIDDLE, f"n{n:02}") for n in range(count + 1)]
     fleet = fleet_of(world(*nodes, pods=tuple(pod_on(f"n{n:02}") for n in range(count + 1))))
     moves = {n: [Move(fleet.rows.pods[n][0].key, f"n{count:02}")] for n in range(count)}
-    found = wave_commands(fleet, (), moves, {node: [] for node in moves}, 2)
-    assert [len(command.nodes) for command in found] == [count - 3, 3]
-    assert {command.wave for command in found} == {2}
-    assert all(len(command.moves) == len(command.nodes) for command in found)
+    commands = wave_commands(fleet, (), moves, {node: [] for node in moves}, 2)
+    assert [len(command.nodes) for command in commands] == [count - 3, 3]
+    assert {command.wave for command in commands} == {2}
+    assert all(len(command.moves) == len(command.nodes) for command in commands)
 
 
 def test_drifted_nodes_that_need_no_new_node_go_one_by_one() -> None:
@@ -340,8 +342,8 @@ def test_drifted_nodes_that_need_no_new_node_go_one_by_one() -> None:
     nodes = [*(drifted(a_node_of(MIDDLE, f"n{n}")) for n in range(2)), a_node_of(MIDDLE, "n2")]
     fleet = fleet_of(world(*nodes, pods=tuple(pod_on(f"n{n}") for n in range(3)), options=WHOLE_WAY))
     moves = {n: [Move(fleet.rows.pods[n][0].key, "n2")] for n in range(2)}
-    found = wave_commands(fleet, (), moves, {node: [] for node in moves}, 1)
-    assert [command.nodes for command in found] == [("n0",), ("n1",)]
+    commands = wave_commands(fleet, (), moves, {node: [] for node in moves}, 1)
+    assert [command.nodes for command in commands] == [("n0",), ("n1",)]
 
 
 def two_nodes(**pods: str) -> TargetFleet:
@@ -391,20 +393,20 @@ class TestANewNode:
         claim = a_plan(name="x", pods=pods, resources={"cpu": 2000, "memory": 2**30, "pods": 10}, **plan)
         moves = {0: [Move(by_node[name], "x") for name in arriving]}
         (command,) = wave_commands(fleet, [claim], moves, {0: [0]}, 1)
-        (found,) = command.replacements
-        return found
+        (replacement,) = command.replacements
+        return replacement
 
     def test_requests_nothing_for_pods_that_come_later(self) -> None:
-        found = self.opened("n0", planned=("n0", "n1"))
-        assert (found.pods, found.resources["cpu"], found.resources["pods"]) == (("default/on-n0",), 1300, 9)
+        claim = self.opened("n0", planned=("n0", "n1"))
+        assert (claim.pods, claim.resources["cpu"], claim.resources["pods"]) == (("default/on-n0",), 1300, 9)
 
     def test_requests_room_for_pods_that_were_planned_elsewhere(self) -> None:
-        found = self.opened("n0", "n1", planned=("n0",))
-        assert (found.pods, found.resources["cpu"]) == (("default/on-n0", "default/on-n1"), 2700)
+        claim = self.opened("n0", "n1", planned=("n0",))
+        assert (claim.pods, claim.resources["cpu"]) == (("default/on-n0", "default/on-n1"), 2700)
 
     def test_keeps_pods_that_wait_for_a_node_anyway(self) -> None:
-        found = self.opened("n0", planned=("n0", "default/waits"))
-        assert (found.pods, found.resources["cpu"]) == (("default/on-n0", "default/waits"), 2000)
+        claim = self.opened("n0", planned=("n0", "default/waits"))
+        assert (claim.pods, claim.resources["cpu"]) == (("default/on-n0", "default/waits"), 2000)
 
 
 def test_nodes_without_pods_for_a_new_node_come_after_those_that_share_one() -> None:
@@ -413,32 +415,35 @@ def test_nodes_without_pods_for_a_new_node_come_after_those_that_share_one() -> 
     )
     keys = keys_of(fleet)
     moves = {0: [Move(keys[0], "n2")], 1: [Move(keys[1], "x")]}
-    found = wave_commands(fleet, [a_plan(name="x")], moves, {0: [], 1: [0]}, 1)
-    assert [command.nodes for command in found] == [("n1",), ("n0",)]
+    commands = wave_commands(fleet, [a_plan(name="x")], moves, {0: [], 1: [0]}, 1)
+    assert [command.nodes for command in commands] == [("n1",), ("n0",)]
 
 
 def test_drifted_nodes_go_before_all_that_go_by_choice() -> None:
     """Budgets counted them first; a budget that is stricter for drift denied one that came after a node with a new one."""
     fleet = two_nodes()
     moves = {0: [Move(keys_of(fleet)[0], "n1")], 1: [Move(keys_of(fleet)[1], "x")]}
-    found = wave_commands(fleet, [a_plan(name="x")], moves, {0: [], 1: [0]}, 1)
-    assert [(command.reason, command.nodes) for command in found] == [("Drifted", ("n0",)), ("Underutilized", ("n1",))]
-    assert [len(command.replacements) for command in found] == [0, 1]
+    commands = wave_commands(fleet, [a_plan(name="x")], moves, {0: [], 1: [0]}, 1)
+    assert [(command.reason, command.nodes) for command in commands] == [
+        ("Drifted", ("n0",)),
+        ("Underutilized", ("n1",)),
+    ]
+    assert [len(command.replacements) for command in commands] == [0, 1]
 
 
 def test_a_new_node_is_launched_once_and_filled_by_later_waves() -> None:
     pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
     nodes = [drifted(a_node_of(MIDDLE, f"n{n}")) for n in range(4)]
     pods = tuple(pod_on(f"n{n}", cpu="900m") for n in range(4))
-    found = decided(DisruptionPass(world(*nodes, pods=pods, node_pools=(pool,), options=WHOLE_WAY)))
-    launched = [claim.name for command in found for claim in command.replacements]
-    assert [command.wave for command in found] == [1, 2, 3, 4]
+    decision = decided(DisruptionPass(world(*nodes, pods=pods, node_pools=(pool,), options=WHOLE_WAY)))
+    launched = [claim.name for command in decision for claim in command.replacements]
+    assert [command.wave for command in decision] == [1, 2, 3, 4]
     assert len(launched) == len(set(launched)) < 4
     born: set[str] = set()
-    for command in found:
+    for command in decision:
         born |= {claim.name for claim in command.replacements}
         assert {move.to for move in command.moves} <= born
-    assert set(Counter(move.pod for command in found for move in command.moves).values()) == {1}
+    assert set(Counter(move.pod for command in decision for move in command.moves).values()) == {1}
 
 
 @pytest.mark.parametrize("seconds", [0, 30])
@@ -458,10 +463,10 @@ def test_later_waves_fill_a_node_whose_consolidate_after_is_over_by_then(number:
         expected_pods=4,
     )
     pool = a_pool("default", ON_DEMAND, disruption=disruption)
-    found = disrupt(world(*nodes, pods=pods, node_pools=(pool,), budgets=(budget,), options=WHOLE_WAY)).commands
-    assert [command.wave for command in found][:3] == [1, 2, 3]
-    (launched,) = [claim.name for command in found for claim in command.replacements]
-    assert {move.to for command in found for move in command.moves} == {launched}
+    commands = disrupt(world(*nodes, pods=pods, node_pools=(pool,), budgets=(budget,), options=WHOLE_WAY)).commands
+    assert [command.wave for command in commands][:3] == [1, 2, 3]
+    (launched,) = [claim.name for command in commands for claim in command.replacements]
+    assert {move.to for command in commands for move in command.moves} == {launched}
 
 
 def cutter(snapshot: Snapshot, *going: str, worth: Mapping[str, int] = {}) -> WavePlanner:
@@ -498,8 +503,11 @@ def test_the_node_that_saves_most_for_each_pod_goes_first() -> None:
 
 
 def test_a_budget_that_is_used_up_holds_back_its_own_pool_alone() -> None:
-    one = Disruption(budgets=(Budget("1"),))
-    pools = (a_pool("default", ON_DEMAND, disruption=one), a_pool("other", ON_DEMAND, disruption=one))
+    one_at_a_time = Disruption(budgets=(Budget("1"),))
+    pools = (
+        a_pool("default", ON_DEMAND, disruption=one_at_a_time),
+        a_pool("other", ON_DEMAND, disruption=one_at_a_time),
+    )
     nodes = [
         a_node_of(MIDDLE, "a1"),
         a_node_of(MIDDLE, "a2"),
@@ -507,18 +515,18 @@ def test_a_budget_that_is_used_up_holds_back_its_own_pool_alone() -> None:
         a_node_of(LARGE, "z"),
     ]
     pods = tuple(pod_on(name, cpu="400m") for name in ("a1", "a2", "b1", "z"))
-    found = cutter(world(*nodes, pods=pods, node_pools=pools, options=WHOLE_WAY), "a1", "a2", "b1").commands()
-    assert [{node for wave, node in going(found) if wave == number} for number in (1, 2)] == [{"a1", "b1"}, {"a2"}]
+    commands = cutter(world(*nodes, pods=pods, node_pools=pools, options=WHOLE_WAY), "a1", "a2", "b1").commands()
+    assert [{node for wave, node in going(commands) if wave == number} for number in (1, 2)] == [{"a1", "b1"}, {"a2"}]
 
 
 def test_a_new_node_may_cost_more_than_the_first_that_goes_for_it_where_later_waves_pay() -> None:
     """Three nodes become one, one at a time; on its own the first would pay more than it gave up."""
-    one = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+    one_at_a_time = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
     old, new = a_type("old", cpu="4", price=0.4), a_type("one", cpu="12", price=0.5)
     nodes = [a_node_of(old, f"n{n}") for n in range(3)]
     pods = tuple(pod_on(f"n{n}", cpu="3500m") for n in range(3))
     market = Catalogue(default=(old, new))
-    snapshot = world(*nodes, pods=pods, node_pools=(one,), options=WHOLE_WAY, catalogue=market)
+    snapshot = world(*nodes, pods=pods, node_pools=(one_at_a_time,), options=WHOLE_WAY, catalogue=market)
     assert going(cutter(snapshot, "n0", "n1", "n2").commands()) == [(1, "n0"), (2, "n1"), (3, "n2")]
     assert cutter(snapshot, "n0", "n1", "n2").commands(waves_max=1) == []
 
@@ -529,20 +537,20 @@ DEARER = a_type("dearer", cpu="16", price=0.9)
 
 def test_nodes_by_choice_that_share_a_new_node_with_a_drifted_one_pay_for_their_others() -> None:
     """Nothing in the drifted node's group had to pay: the other node got a new one at four times its price."""
-    found = cutter(a_drifted_node_beside_another(of_other=MIDDLE), "drifted", "other").commands(waves_max=1)
-    assert going(found) == [(1, "drifted")]
-    assert [claim.instance_types for command in found for claim in command.replacements] == [(MIDDLE.name,)]
+    commands = cutter(a_drifted_node_beside_another(of_other=MIDDLE), "drifted", "other").commands(waves_max=1)
+    assert going(commands) == [(1, "drifted")]
+    assert [claim.instance_types for command in commands for claim in command.replacements] == [(MIDDLE.name,)]
 
 
 def test_a_node_by_choice_goes_with_a_drifted_one_where_it_pays_for_its_other_new_node() -> None:
     """The drifted node's new node is launched in any case: the other node need not pay for that one."""
-    found = cutter(a_drifted_node_beside_another(of_other=DEARER), "drifted", "other").commands(waves_max=1)
-    assert sorted(node for _, node in going(found)) == ["drifted", "other"]
+    commands = cutter(a_drifted_node_beside_another(of_other=DEARER), "drifted", "other").commands(waves_max=1)
+    assert sorted(node for _, node in going(commands)) == ["drifted", "other"]
 
 
 def test_a_node_by_choice_that_only_shares_a_drifted_nodes_new_node_goes() -> None:
-    found = cutter(a_drifted_node_beside_another(of_other=WAVES_SMALL, other_pod=False), "drifted", "other")
-    assert sorted(node for _, node in going(found.commands(waves_max=1))) == ["drifted", "other"]
+    wave_planner = cutter(a_drifted_node_beside_another(of_other=WAVES_SMALL, other_pod=False), "drifted", "other")
+    assert sorted(node for _, node in going(wave_planner.commands(waves_max=1))) == ["drifted", "other"]
 
 
 def a_drifted_node_beside_another(*, of_other: InstanceType, other_pod: bool = True) -> Snapshot:
@@ -573,9 +581,9 @@ def test_a_spot_node_with_few_types_goes_together_with_another() -> None:
     gates = msgspec.structs.replace(Options().feature_gates, spot_to_spot_consolidation=True)
     pool = a_pool("default", disruption=OPEN)
     options = Options(ignore_budgets=True, feature_gates=gates)
-    found = decided(DisruptionPass(world(*pairs, pods=pods, node_pools=(pool,), options=options)))
-    assert sorted(node for command in found for node in command.nodes) == ["a", "spot"]
-    assert [sorted(command.nodes) for command in found if command.replacements] == [["a", "spot"]]
+    decision = decided(DisruptionPass(world(*pairs, pods=pods, node_pools=(pool,), options=options)))
+    assert sorted(node for command in decision for node in command.nodes) == ["a", "spot"]
+    assert [sorted(command.nodes) for command in decision if command.replacements] == [["a", "spot"]]
 
 
 def one_that_pays_with_partners(price: float, *partners: InstanceType) -> WavePlanner:
@@ -606,21 +614,26 @@ def test_the_most_expensive_partner_that_needs_no_new_node_is_tried_first() -> N
 def test_at_most_three_partners_help_to_pay(price: float, *, goes: bool) -> None:
     """A fourth would have been enough for the last one; its node stays, and says that its new node is too dear."""
     planner = one_that_pays_with_partners(price, *[WAVES_SMALL] * 5)
-    found = planner.commands(waves_max=1)
-    assert any("x" in command.nodes for command in found) is goes
-    assert {name for command in found for name in command.nodes} >= {f"p{number}" for number in range(5)}
-    partners = {name for command in found for name in command.nodes if "x" in command.nodes} - {"x"}
+    commands = planner.commands(waves_max=1)
+    assert any("x" in command.nodes for command in commands) is goes
+    assert {name for command in commands for name in command.nodes} >= {f"p{number}" for number in range(5)}
+    partners = {name for command in commands for name in command.nodes if "x" in command.nodes} - {"x"}
     assert len(partners) == {0.79: 0, 0.84: 1, 0.94: 3, 0.97: 0}[price]
     assert planner.objections == ({} if goes else {"x": TOO_DEAR})
 
 
 def two_groups(**changes: Any) -> Snapshot:
     """Nodes `a` and `b` become one that costs more than either; `c` becomes one that costs less. One may go at a time."""
-    one = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+    one_at_a_time = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
     old, both, cheap = a_type("old", cpu="4", price=0.4), a_type("both", cpu="8", price=0.5), a_type("cheap", price=0.1)
     pairs = [a_node_of(old, name) for name in "abc"]
     pods = tuple(pod_on(name, cpu="3500m", **only_on(both)) for name in "ab")
-    fields = {"node_pools": (one,), "options": WHOLE_WAY, "catalogue": Catalogue(default=(old, both, cheap)), **changes}
+    fields = {
+        "node_pools": (one_at_a_time,),
+        "options": WHOLE_WAY,
+        "catalogue": Catalogue(default=(old, both, cheap)),
+        **changes,
+    }
     return world(*pairs, pods=(*pods, pod_on("c", cpu="200m", **only_on(cheap))), **fields)
 
 

@@ -104,8 +104,8 @@ def a_manifest(*more: dict[str, Any], **status: Any) -> dict[str, Any]:
 
 
 def a_karpenter_node(**changes: Any) -> Node:
-    own = {labels.REGISTERED: "true", labels.INITIALIZED: "true", labels.NODEPOOL: "default"}
-    fields = {"provider_id": PROVIDER_ID, "labels": own, "finalizers": (FINALIZER,), "is_ready": True}
+    node_labels = {labels.REGISTERED: "true", labels.INITIALIZED: "true", labels.NODEPOOL: "default"}
+    fields = {"provider_id": PROVIDER_ID, "labels": node_labels, "finalizers": (FINALIZER,), "is_ready": True}
     return Node(**{"name": NODE, **fields, **changes})
 
 

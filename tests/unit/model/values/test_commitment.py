@@ -45,15 +45,15 @@ def test_what_was_not_bought_is_not_covered(one: Commitment, instance_type: str,
 
 def test_a_type_without_a_size_covers_itself() -> None:
     """`i3.metal` has no normalization factor in its name."""
-    one = ReservedInstances(name="ri", instance_type="i3.metal", count=2)
-    assert (one.amount, one.charge("i3.metal", "z", 5)) == (2, 1)
+    reserved = ReservedInstances(name="ri", instance_type="i3.metal", count=2)
+    assert (reserved.amount, reserved.charge("i3.metal", "z", 5)) == (2, 1)
 
 
 def test_a_savings_plan_is_used_up_at_its_own_rates() -> None:
     """The first rate that fits a family counts, as with discounts."""
     rates = (CommittedRate(ppm=340_000, families=("m7i",)), CommittedRate(ppm=270_000))
-    one = SavingsPlan(name="sp", amount=1_000, rates=rates)
-    assert (one.charge("m7i.large", "z", 100), one.charge("c7i.large", "z", 100)) == (66, 73)
+    plan = SavingsPlan(name="sp", amount=1_000, rates=rates)
+    assert (plan.charge("m7i.large", "z", 100), plan.charge("c7i.large", "z", 100)) == (66, 73)
 
 
 def test_narrow_commitments_are_used_up_first() -> None:
@@ -61,4 +61,4 @@ def test_narrow_commitments_are_used_up_first() -> None:
     zonal = ReservedInstances(name="a", instance_type="m7i.large", count=1, zone="z")
     family = SavingsPlan(name="b", amount=1, rates=(CommittedRate(ppm=1, families=("m7i",)),))
     every = SavingsPlan(name="c", amount=1, rates=(CommittedRate(ppm=1, families=("m7i",)), CommittedRate(ppm=1)))
-    assert [one.breadth for one in (zonal, FOUR_LARGE, family, every)] == [0, 1, 2, 3]
+    assert [commitment.breadth for commitment in (zonal, FOUR_LARGE, family, every)] == [0, 1, 2, 3]

@@ -162,9 +162,9 @@ def test_dollars_are_shown_as_people_write_them() -> None:
 
 
 def test_amounts_are_read_and_written_in_whole_units() -> None:
-    found = quantity.parse_resources({"cpu": "1500m", "memory": "1Gi", "pods": 10})
-    assert found == {"cpu": 1500, "memory": 2**30, "pods": 10}
-    assert quantity.render_resources(found) == {"cpu": "1500m", "memory": "1Gi", "pods": "10"}
+    amounts = quantity.parse_resources({"cpu": "1500m", "memory": "1Gi", "pods": 10})
+    assert amounts == {"cpu": 1500, "memory": 2**30, "pods": 10}
+    assert quantity.render_resources(amounts) == {"cpu": "1500m", "memory": "1Gi", "pods": "10"}
 
 
 @pytest.mark.parametrize(("amount", "problem"), [("-1", "negative"), (True, "no.* quantity"), ("lots", "quantity")])
@@ -221,3 +221,22 @@ def test_a_limit_in_dollars_is_in_nanodollars(text: str, amount: int) -> None:
 )
 def test_a_limit_in_dollars_is_told_in_dollars(amount: int, text: str) -> None:
     assert quantity.render(amount, quantity.HOURLY) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("007", 7),
+        ("9223372036854775807", quantity.AMOUNT_MAX),
+        ("9223372036854775808", quantity.AMOUNT_MAX + 1),
+        ("1" * 5000, 11111111111111111111),
+        ("0" * 5000 + "5", 5),
+        ("", None),
+        ("-1", None),
+        ("٣", None),
+    ],
+)
+def test_digits_are_read_however_many(text: str, number: int | None) -> None:
+    """Python reads no more than 4,300."""
+    assert quantity.whole_number(text) == number

@@ -22,10 +22,10 @@ from core.model.values.requirements import (
 
 def test_the_labels_of_an_object_are_its_requirements_and_read_once() -> None:
     labels = {"topology.kubernetes.io/zone": "a", "team": "shop"}
-    found = requirements_of_labels(labels)
-    assert found == Requirements.from_labels(labels)
-    assert requirements_of_labels(labels) is found
-    assert requirements_of_labels(dict(labels)) == found
+    requirements = requirements_of_labels(labels)
+    assert requirements == Requirements.from_labels(labels)
+    assert requirements_of_labels(labels) is requirements
+    assert requirements_of_labels(dict(labels)) == requirements
 
 
 # Valid keys and values of labels in Kubernetes.
@@ -193,8 +193,8 @@ def test_two_forms_intersect_if_they_share_a_value(one: Requirement) -> None:
 
 
 def test_min_values_are_the_higher_of_both() -> None:
-    for one, other, both in ((None, None, None), (2, None, 2), (None, 3, 3), (2, 3, 3), (3, 2, 3)):
-        assert of("k", "Exists", (), one).intersection(of("k", "In", ["a"], other)).min_values == both
+    for first, other, both in ((None, None, None), (2, None, 2), (None, 3, 3), (2, 3, 3), (3, 2, 3)):
+        assert of("k", "Exists", (), first).intersection(of("k", "In", ["a"], other)).min_values == both
 
 
 def test_requirements_are_equal_to_requirements_alone() -> None:

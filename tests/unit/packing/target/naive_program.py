@@ -47,61 +47,61 @@ def _stays(fleet: FleetProblem) -> list[Row]:
 
 def _pods(fleet: FleetProblem) -> list[Row]:
     """Every pod stays on its node, moves into a room or onto a new machine."""
-    found: list[Row] = []
+    rows: list[Row] = []
     for item in range(len(fleet.requests)):
         places: dict[Hashable, float] = {("stay", node): float(load) for node, load in enumerate(fleet.loads[:, item])}
         places |= {("into", item, group): 1.0 for group in range(len(fleet.group_free))}
         places |= {("new", item, kind): 1.0 for kind in range(len(fleet.type_prices))}
-        found.append((places, float(fleet.loads[:, item].sum())))
-    return found
+        rows.append((places, float(fleet.loads[:, item].sum())))
+    return rows
 
 
 def _room(fleet: FleetProblem, rules: TargetRules) -> list[Row]:
     """Pods take no more of a resource than the filled share of what nodes and machines offer."""
-    found: list[Row] = []
+    rows: list[Row] = []
     items = range(len(fleet.requests))
     for resource in range(fleet.requests.shape[1]):
-        for group, own in enumerate(fleet.group_free[:, resource]):
+        for group, free in enumerate(fleet.group_free[:, resource]):
             offered: dict[Hashable, float] = {
                 ("stay", node): rules.fill * max(0, int(fleet.free[node, resource]))
                 for node in np.flatnonzero(fleet.room_groups == group).tolist()
             }
             taken = {("into", item, group): -float(fleet.requests[item, resource]) for item in items}
-            found.append((offered | taken, -rules.fill * float(own)))
+            rows.append((offered | taken, -rules.fill * float(free)))
         for kind, capacity in enumerate(fleet.capacity[:, resource]):
             taken = {("new", item, kind): -float(fleet.requests[item, resource]) for item in items}
-            found.append(({("machines", kind): rules.fill * float(capacity)} | taken, 0.0))
-    return found
+            rows.append(({("machines", kind): rules.fill * float(capacity)} | taken, 0.0))
+    return rows
 
 
 def _hosts(fleet: FleetProblem) -> list[Row]:
     """Pods with a cap have as many hosts as it asks for: nodes that keep their own or take up to the cap, and machines."""
-    found: list[Row] = []
+    rows: list[Row] = []
     for item in np.flatnonzero(fleet.host_caps).tolist():
         cap, hosts = float(fleet.host_caps[item]), dict[Hashable, float]()
         for node, group in enumerate(fleet.room_groups):
             takes = group != NO_GROUP and fleet.group_suits[item, group]
             hosts["stay", node] = max(float(fleet.loads[node, item]), cap if takes else 0.0)
         hosts |= {("machines", kind): cap for kind in np.flatnonzero(fleet.fits[item]).tolist()}
-        found.append((hosts, float(fleet.loads[:, item].sum() - fleet.host_room[item])))
-    return found
+        rows.append((hosts, float(fleet.loads[:, item].sum() - fleet.host_room[item])))
+    return rows
 
 
 def _gate(fleet: FleetProblem) -> list[Row]:
     """New machines take no more pods of an item than leave on-demand nodes."""
-    found: list[Row] = []
+    rows: list[Row] = []
     for item in range(len(fleet.requests)):
         on_demand = {node: float(fleet.loads[node, item]) for node in np.flatnonzero(~fleet.is_spot).tolist()}
         taken: dict[Hashable, float] = {("new", item, kind): -1.0 for kind in range(len(fleet.type_prices))}
         taken |= {("stay", node): -load for node, load in on_demand.items()}
-        found.append((taken, -sum(on_demand.values())))
-    return found
+        rows.append((taken, -sum(on_demand.values())))
+    return rows
 
 
 def _drains(fleet: FleetProblem, rules: TargetRules) -> list[Row]:
     """No more nodes of a pool go than may."""
-    found: list[Row] = []
+    rows: list[Row] = []
     for pool, most in enumerate(rules.drains_max):
         nodes = np.flatnonzero(rules.pools == pool).tolist()
-        found.append(({("stay", node): 1.0 for node in nodes}, len(nodes) - float(most)))
-    return found
+        rows.append(({("stay", node): 1.0 for node in nodes}, len(nodes) - float(most)))
+    return rows

@@ -86,8 +86,10 @@ def test_a_place_in_a_capacity_reservation_comes_first() -> None:
     """It is paid for, too, and covers nothing else."""
     place = Offering("m6.2xlarge", ZONES[0], labels.RESERVED, 3, reservation_id="cr", reservation_capacity=1)
     types = tuple(
-        msgspec.structs.replace(one, offerings=(*one.offerings, place)) if one.name == "m6.2xlarge" else one
-        for one in TYPES
+        msgspec.structs.replace(instance_type, offerings=(*instance_type.offerings, place))
+        if instance_type.name == "m6.2xlarge"
+        else instance_type
+        for instance_type in TYPES
     )
     first, second = _plan(ONE, pods=2, types=types).claims
     assert (first.capacity_types, second.commitment) == (("reserved",), "one")
@@ -103,7 +105,10 @@ def test_a_pool_that_may_not_use_it_does_without() -> None:
 def test_dedicated_hardware_is_not_covered() -> None:
     """Reserved instances are bought for one tenancy."""
     types = tuple(
-        msgspec.structs.replace(one, labels={**one.labels, labels.TENANCY: ("dedicated", "default")}) for one in TYPES
+        msgspec.structs.replace(
+            instance_type, labels={**instance_type.labels, labels.TENANCY: ("dedicated", "default")}
+        )
+        for instance_type in TYPES
     )
     for tenancy, commitment in (("dedicated", ""), ("default", "one")):
         pool = a_pool("default", Requirement.one_of(labels.TENANCY, tenancy))
@@ -170,11 +175,11 @@ def test_each_of_several_commitments_is_named_by_the_node_that_it_covers() -> No
     pods = (a_pod("a", cpu="7"), a_pod("b", cpu="1500m", node_selector=(Requirement.one_of("size", "s"),)))
     pools = (a_pool("default"), a_pool("s", Requirement.one_of("size", "s")))
     plan = plan_of(types=TYPES, pods=pods, node_pools=pools, options=Options(commitments=(ONE, small)))
-    found = {
+    used_commitments = {
         claim.pods[0]: (claim.commitment, claim.instance_types, claim.annotations[labels.COMMITMENT])
         for claim in plan.claims
     }
-    assert found == {
+    assert used_commitments == {
         "default/a": ("one", ("m7.2xlarge",), "one"),
         "default/b": ("small", ("m6.large",), "small"),
     }
@@ -190,11 +195,11 @@ def test_only_a_plan_that_extends_covers_claims_that_nothing_covers_yet() -> Non
     commitments = solution.state.constraints.commitments
     assert commitments is not None
     (claim,) = solution.claims
-    found = []
+    covered = []
     for extends in (False, True):
         commitments.settle(solution.claims, extends=extends)
-        found.append((claim.commitment, claim.price, commitments.left))
-    assert found == [("", 128_000_000, [ONE.amount]), ("one", 40, [0])]
+        covered.append((claim.commitment, claim.price, commitments.left))
+    assert covered == [("", 128_000_000, [ONE.amount]), ("one", 40, [0])]
 
 
 @pytest.mark.parametrize(("used", "changes"), [((), True), (("one",), True), (("one", "two"), False)])
@@ -246,8 +251,10 @@ def test_a_pod_that_may_not_wait_takes_the_commitment_first() -> None:
 def test_a_pod_that_waits_for_room_takes_an_idle_capacity_reservation() -> None:
     held = Offering("m7.2xlarge", ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
     types = tuple(
-        msgspec.structs.replace(one, offerings=(*one.offerings, held)) if one.name == held.instance_type else one
-        for one in TYPES
+        msgspec.structs.replace(instance_type, offerings=(*instance_type.offerings, held))
+        if instance_type.name == held.instance_type
+        else instance_type
+        for instance_type in TYPES
     )
     pods = tuple(_patient(name, **{labels.WAITS_FOR: "room"}) for name in ("first", "second"))
     plan = plan_of(types=types, pods=pods)

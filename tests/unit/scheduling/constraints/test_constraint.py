@@ -126,11 +126,11 @@ def replicas(count: int, cap: int, owner: str = "web", **changes: object) -> tup
 
 def plan(snapshot: Snapshot) -> tuple[list[Counter[str]], Counter[str], dict[str, str]]:
     """Pods of each owner on every new node, on existing ones together, and pod → code for unschedulable ones."""
-    found = Planner(snapshot, SchedulingContext(snapshot, (*CONSTRAINTS, OwnerCap))).plan()
+    planned = Planner(snapshot, SchedulingContext(snapshot, (*CONSTRAINTS, OwnerCap))).plan()
     owner = {pod.key: pod.owners[0].name if pod.owners else "" for pod in snapshot.pods}
-    on_claims = [Counter(owner[pod] for pod in claim.pods) for claim in found.claims]
-    on_nodes = Counter(owner[binding.pod] for binding in found.bindings)
-    return on_claims, on_nodes, {entry.pod: entry.reason for entry in found.unschedulable}
+    on_claims = [Counter(owner[pod] for pod in claim.pods) for claim in planned.claims]
+    on_nodes = Counter(owner[binding.pod] for binding in planned.bindings)
+    return on_claims, on_nodes, {entry.pod: entry.reason for entry in planned.unschedulable}
 
 
 @pytest.mark.parametrize("iterations", [None, 40])
@@ -138,8 +138,8 @@ def test_new_nodes_respect_it_even_after_repacking(iterations: int | None) -> No
     """Otherwise, a constraint holds in the greedy plan and is lost in the improved one."""
     pods = replicas(8, 2, cpu="500m") + tuple(a_pod(f"any-{n}", cpu="500m") for n in range(40))
     snapshot = a_snapshot(types=(LARGE, SMALL), pods=pods, options=Options(improve_iterations=iterations))
-    on_claims, _, left = plan(snapshot)
-    assert left == {}
+    on_claims, _, reasons = plan(snapshot)
+    assert reasons == {}
     assert sum((counted for counted in on_claims), Counter()) == {"web": 8, "": 40}
     assert max(counted["web"] for counted in on_claims) == 2
 
@@ -152,8 +152,8 @@ def test_an_existing_node_counts_its_running_pods() -> None:
     snapshot = a_snapshot(
         types=(SMALL,), pods=(running, *replicas(3, 2)), nodes=(node,), node_claims=(claim,), node_pools=(a_pool(),)
     )
-    on_claims, on_nodes, left = plan(snapshot)
-    assert (on_nodes, left) == (Counter({"web": 1}), {})
+    on_claims, on_nodes, reasons = plan(snapshot)
+    assert (on_nodes, reasons) == (Counter({"web": 1}), {})
     assert sum(counted["web"] for counted in on_claims) == 2
 
 
@@ -169,8 +169,8 @@ def test_pods_without_it_are_never_checked() -> None:
 def test_an_explanation_names_it() -> None:
     """Otherwise, a pod waits for a reason that is not reported."""
     snapshot = a_snapshot(types=(LARGE,), pods=replicas(1, 0))
-    _, _, left = plan(snapshot)
-    assert left == {"default/web-0": PodReason.POD_ANTI_AFFINITY}
+    _, _, reasons = plan(snapshot)
+    assert reasons == {"default/web-0": PodReason.POD_ANTI_AFFINITY}
 
 
 def test_a_rule_that_says_nothing_else_lets_everything_be() -> None:

@@ -118,8 +118,8 @@ def test_nodes_and_claims_take_their_share() -> None:
         ),
     )
     quotas = {STANDARD.on_demand: 32, STANDARD.spot: 32}
-    left = quotas_left(quotas, state_nodes(snapshot), [unlaunched], QUOTA_ACCOUNTING_TYPES)
-    assert left == {STANDARD.on_demand: 16 * VCPU, STANDARD.spot: 14 * VCPU}
+    remaining_quotas = quotas_left(quotas, state_nodes(snapshot), [unlaunched], QUOTA_ACCOUNTING_TYPES)
+    assert remaining_quotas == {STANDARD.on_demand: 16 * VCPU, STANDARD.spot: 14 * VCPU}
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_a_claim_without_an_instance_counts_at_its_largest_type(
 ) -> None:
     """It may still be launched as any of them; a type that nobody knows has no size."""
     claim = NodeClaim(name="new", requirements=tuple(Requirement.one_of(key, *values) for key, values in requirements))
-    left = quotas_left({STANDARD.on_demand: 32, STANDARD.spot: 32}, [], [claim], QUOTA_ACCOUNTING_TYPES)
-    assert left == {STANDARD.on_demand: (32 - on_demand) * VCPU, STANDARD.spot: (32 - spot) * VCPU}
+    remaining_quotas = quotas_left({STANDARD.on_demand: 32, STANDARD.spot: 32}, [], [claim], QUOTA_ACCOUNTING_TYPES)
+    assert remaining_quotas == {STANDARD.on_demand: (32 - on_demand) * VCPU, STANDARD.spot: (32 - spot) * VCPU}
 
 
 @pytest.mark.parametrize(("shown", "taken"), [({"cpu": 3000}, 3), ({"cpu": 0}, 16), ({}, 16)])
@@ -243,7 +243,7 @@ def test_claims_that_cannot_fit_stay_as_they_are() -> None:
 BOTH = (labels.ON_DEMAND, labels.SPOT)
 SIZES = (2, 4, 8, 16, 32, 64)
 TYPES = tuple(a_type(f"m5.{n}", cpu=str(n), memory=f"{4 * n}Gi", pods="110", price=0.05 * n) for n in SIZES)
-VCPUS = dict(zip((found.name for found in TYPES), SIZES, strict=True))
+VCPUS = dict(zip((instance_type.name for instance_type in TYPES), SIZES, strict=True))
 
 
 def _taken(plan: Plan, capacity_type: str) -> int:
@@ -341,7 +341,7 @@ def test_a_reservation_needs_no_quota() -> None:
     """It was charged when it was made."""
     reserved = Offering("m5.8", ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
     eight = msgspec.structs.replace(TYPES[2], offerings=(*TYPES[2].offerings, reserved))
-    types = tuple(eight if found.name == eight.name else found for found in TYPES)
+    types = tuple(eight if instance_type.name == eight.name else instance_type for instance_type in TYPES)
     pods = tuple(a_pod(f"p{n}", cpu="7") for n in range(2))
     plan = plan_of(types=types, pods=pods, vcpu_quotas={STANDARD.spot: 0, STANDARD.on_demand: 0})
     assert [claim.capacity_types for claim in plan.claims] == [(labels.RESERVED,)]
@@ -360,8 +360,8 @@ def test_min_values_are_kept_or_the_pod_waits() -> None:
 
 def test_every_type_has_a_quota_code_in_this_test() -> None:
     """The sums above count what the planner counts."""
-    assert {quota_of(found.name) for found in TYPES} == {STANDARD}
-    assert all(found.capacity[quantity.CPU] == 1000 * VCPUS[found.name] for found in TYPES)
+    assert {quota_of(instance_type.name) for instance_type in TYPES} == {STANDARD}
+    assert all(instance_type.capacity[quantity.CPU] == 1000 * VCPUS[instance_type.name] for instance_type in TYPES)
 
 
 # What limits, quotas and commitments leave for a plan.

@@ -132,7 +132,9 @@ def test_a_copy_has_addresses_of_its_own() -> None:
     ).run()
     other = context.for_another_plan(greedy.claims)
     assert other is not None
-    (first,) = [one for one in other.plan_constraints(()).at_launch if isinstance(one, FreeAddresses)]
+    (first,) = [
+        constraint for constraint in other.plan_constraints(()).at_launch if isinstance(constraint, FreeAddresses)
+    ]
     copy = first.copy()
     claim = greedy.claims[0]
     copy.open(claim)

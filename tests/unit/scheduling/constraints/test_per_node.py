@@ -36,13 +36,13 @@ def test_volumes_of_all_pods_count_together_on_claims_and_nodes() -> None:
     pods = (a_pod_with_volumes("two", 2), a_pod_with_volumes("one", 1), a_pod("plain"))
     context = context_of(types=(TYPE,), pods=pods, nodes=(node,), node_claims=(claim,), storage_classes=(STORAGE,))
     (limits,) = (c for c in context.plan_constraints(()).all if isinstance(c, AttachLimits))
-    two, one = group_of(context, "two"), group_of(context, "one")
+    two, one_volume = group_of(context, "two"), group_of(context, "one")
     (template,), (existing,) = context.templates, context.existing_nodes
     new = InFlightClaim(0, template, template.offered, template.mask, context.axis.zero)
     assert (limits.types(new, two), limits.admits(existing, two)) == (template.types.full, True)
     limits.reserve_on_claim(new, two)
     limits.reserve_on_node(existing, two)
-    assert (limits.types(new, one), limits.admits(existing, one)) == (NO_TYPES, False)
+    assert (limits.types(new, one_volume), limits.admits(existing, one_volume)) == (NO_TYPES, False)
     assert limits.types(new, two) == template.types.full, "a volume that is attached already costs nothing"
 
 
@@ -228,13 +228,13 @@ def chosen_one_by_one(
     """Return the choice as defined: the draft is narrowed to each reservation, or several, and asked."""
 
     def restricted_to(*identities: str) -> ClaimDraft:
-        asked = Requirements(
+        reservation_only = Requirements(
             [
                 Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED),
                 Requirement.one_of(labels.RESERVATION_ID, *identities),
             ]
         )
-        return draft.narrowed(context.table.narrowed(draft.reqs, required=context.table.intern(asked)))
+        return draft.narrowed(context.table.narrowed(draft.reqs, required=context.table.intern(reservation_only)))
 
     with_room = [n for n, places in reservations.left.items() if places > 0 and restricted_to(n).is_possible]
     ranked = sorted(with_room, key=lambda n: (restricted_to(n).price, n))

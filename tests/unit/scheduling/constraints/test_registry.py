@@ -41,7 +41,7 @@ def test_only_the_constraints_that_concern_a_pod_are_asked_about_it() -> None:
     context = context_of(types=(a_type(),), pods=pods)
     constraints = context.plan_constraints(())
     assert constraints.concerning(group_of(context, "plain")) == ()
-    assert [type(found) for found in constraints.concerning(group_of(context, "port"))] == [HostPorts]
+    assert [type(constraint) for constraint in constraints.concerning(group_of(context, "port"))] == [HostPorts]
 
 
 def test_a_copy_reserves_for_itself() -> None:
@@ -85,9 +85,9 @@ def test_one_pod_of_a_plan_gets_a_claim_for_one_pod() -> None:
     """kube-scheduler refuses every node to the second (volumerestrictions)."""
     plan = plan_of(types=(TYPE,), pods=(with_claim("a"), with_claim("b"), a_pod("c")), **CLAIMS)
     assert sorted(places(plan)) == ["a", "c"]
-    (left,) = plan.unschedulable
-    assert (left.pod, left.reason) == ("default/b", PodReason.VOLUME_IN_USE)
-    assert "default/alone" in left.message
+    (unplaced,) = plan.unschedulable
+    assert (unplaced.pod, unplaced.reason) == ("default/b", PodReason.VOLUME_IN_USE)
+    assert "default/alone" in unplaced.message
 
 
 def test_a_pod_on_a_node_keeps_its_claim_from_others_until_it_is_gone() -> None:
@@ -127,7 +127,9 @@ def test_the_claim_in_use_is_named_with_its_user() -> None:
 def test_a_copy_keeps_its_own_claims_in_use() -> None:
     """A plan that is tried beside another would otherwise take its claims."""
     context = context_of(types=(TYPE,), pods=(with_claim("a"), a_pod("c")), **CLAIMS)
-    (exclusive,) = (one for one in context.plan_constraints(()).all if isinstance(one, ExclusiveClaims))
+    (exclusive,) = (
+        constraint for constraint in context.plan_constraints(()).all if isinstance(constraint, ExclusiveClaims)
+    )
     group, (template,) = group_of(context, "a"), context.templates
     before = exclusive.copy()
     exclusive.reserve_on_claim(InFlightClaim(0, template, template.offered, template.mask, context.axis.zero), group)

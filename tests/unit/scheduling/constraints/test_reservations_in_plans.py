@@ -80,16 +80,16 @@ def test_reservations_meet_min_values_together_and_each_gives_a_place() -> None:
     plan = plan_of(types=(*types, plain["four"]), node_pools=(pool,), pods=pods)
     held = [{r.key: r.values for r in claim.requirements}[labels.RESERVATION_ID] for claim in plan.claims]
     assert held == [("cr-one", "cr-three"), ("cr-three", "cr-two")]
-    assert [found.reason for found in plan.unschedulable] == [PodReason.MIN_VALUES_NOT_MET]
+    assert [unplaced.reason for unplaced in plan.unschedulable] == [PodReason.MIN_VALUES_NOT_MET]
 
 
 def test_a_pod_that_waits_for_a_full_reservation_says_so() -> None:
     """The message said that the NodePool was suitable."""
     offering = Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=0)
     plan = plan_of(types=(msgspec.structs.replace(SMALL, offerings=(offering,)),), pods=(a_pod("p"),))
-    (found,) = plan.unschedulable
-    assert found.reason == PodReason.NO_OFFERING_AVAILABLE
-    assert "all suitable capacity reservations are full" in found.message
+    (unplaced,) = plan.unschedulable
+    assert unplaced.reason == PodReason.NO_OFFERING_AVAILABLE
+    assert "all suitable capacity reservations are full" in unplaced.message
 
 
 def test_reserved_capacity_is_left_alone_without_its_gate() -> None:

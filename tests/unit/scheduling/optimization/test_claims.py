@@ -56,7 +56,10 @@ FAMILY = "karpenter.k8s.aws/instance-family"
 def of_families(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
     """The same, each with its family as a label."""
     return tuple(
-        msgspec.structs.replace(one, labels={**one.labels, FAMILY: (one.name.partition("-")[0],)}) for one in types
+        msgspec.structs.replace(
+            instance_type, labels={**instance_type.labels, FAMILY: (instance_type.name.partition("-")[0],)}
+        )
+        for instance_type in types
     )
 
 
@@ -74,7 +77,7 @@ def test_a_repacked_node_keeps_thirty_types_to_choose_from() -> None:
 @pytest.mark.parametrize(("key", "least"), [(labels.INSTANCE_TYPE, 50), (FAMILY, 12), (FAMILY, 35)])
 def test_repacked_claims_keep_the_choice_that_min_values_require(key: str, least: int, policy: str) -> None:
     """Otherwise, a launch has fewer types to fall back on than the NodePool requires, or nothing is saved."""
-    types = {one.name: one for one in of_families(instance_types())}
+    types = {instance_type.name: instance_type for instance_type in of_families(instance_types())}
     choice = Requirement(key, True, (), None, None, least)
     pool = a_pool("default", ON_DEMAND, choice)
     options = Options(improve_iterations=60, min_values_policy=policy)
@@ -96,17 +99,17 @@ def test_pods_that_fit_no_single_node_get_no_claim() -> None:
     context, solution = greedily_solved(a_cluster(pods=pods))
     extraction = ItemExtraction(context, HostnameCaps(context.topology.groups))
     scope = extraction.scope(solution.claims[0])
-    movable = [one for claim in solution.claims for one in extraction.items_of(claim, scope)]
+    movable = [movable_pods for claim in solution.claims for movable_pods in extraction.items_of(claim, scope)]
     builder = ClaimBuilder(context, scope, DEFAULT_SETTINGS.repack)
     assert builder.claim(movable) is None
-    alone = [builder.claim([one]) for one in movable]
-    assert [claim.pods for claim in alone if claim is not None] == [one.pods for one in movable]
+    alone = [builder.claim([movable_pods]) for movable_pods in movable]
+    assert [claim.pods for claim in alone if claim is not None] == [movable_pods.pods for movable_pods in movable]
 
 
 @pytest.mark.parametrize(("key", "least"), [("", 0), (FAMILY, 35)])
 def test_types_far_above_the_cheapest_are_left_out(key: str, least: int) -> None:
     """EC2 launches any type of a claim: beyond the thirty that a launch needs, only minValues justify an expensive one."""
-    types = {one.name: one for one in of_families(instance_types())}
+    types = {instance_type.name: instance_type for instance_type in of_families(instance_types())}
     choice = (Requirement(key, True, (), None, None, least),) if key else ()
     plan = schedule(a_cluster(node_pools=(a_pool("default", ON_DEMAND, *choice),), types=tuple(types.values())))
     above, below = DEFAULT_SETTINGS.repack.claim_price_ratio_max
@@ -154,7 +157,7 @@ def test_pods_that_contradict_each_other_get_no_claim_whoever_comes_between_them
     context, solution = greedily_solved(a_cluster(pods=pods))
     extraction = ItemExtraction(context, HostnameCaps(context.topology.groups))
     scope = extraction.scope(solution.claims[0])
-    movable = [one for claim in solution.claims for one in extraction.items_of(claim, scope)]
+    movable = [movable_pods for claim in solution.claims for movable_pods in extraction.items_of(claim, scope)]
     assert len(movable) == 3
     builder = ClaimBuilder(context, scope, DEFAULT_SETTINGS.repack)
     assert [builder.claim(order) for order in permutations(movable)] == [None] * 6
@@ -230,14 +233,14 @@ def replaced(
 
     remaining = RemainingLimits(limits)
     before = [claim("old") for _ in range(old)]
-    for one in before:
-        remaining.charge(types, one.charged)
-    left, claims = dict(remaining.left), [claim(*names) for names in found]
+    for claim_before in before:
+        remaining.charge(types, claim_before.charged)
+    limits_before, claims = dict(remaining.left), [claim(*names) for names in found]
     if not replaces_within_limits(claims, before, limits=remaining):
-        assert remaining.left == left
+        assert remaining.left == limits_before
         return None
-    assert all(one.charged == one.allowed for one in claims)
-    return [list(types.names_in_price_order(one.allowed, one.reqs)) for one in claims], remaining.left
+    assert all(new_claim.charged == new_claim.allowed for new_claim in claims)
+    return [list(types.names_in_price_order(new_claim.allowed, new_claim.reqs)) for new_claim in claims], remaining.left
 
 
 ALL = ("small", "middle", "large")
@@ -287,28 +290,30 @@ def test_pods_are_grouped_as_planned_and_the_others_stay_together() -> None:
     scope = extraction.scope(solution.claims[0])
     nodes = [extraction.items_of(claim, scope) for claim in solution.claims]
     builder = ClaimBuilder(context, scope, DEFAULT_SETTINGS.repack)
-    single = [one.pods[0] for of_node in nodes for one in of_node if len(one.pods) == 1][:2]
-    found = regrouped(builder, nodes, [{pod.name: 1 for pod in single}, {"nobody": 3}], by_name)
-    assert {pod.key for pod in found[0].pods} == {pod.key for pod in single}
+    single = [movable_pods.pods[0] for of_node in nodes for movable_pods in of_node if len(movable_pods.pods) == 1][:2]
+    regrouped_claims = regrouped(builder, nodes, [{pod.name: 1 for pod in single}, {"nobody": 3}], by_name)
+    assert {pod.key for pod in regrouped_claims[0].pods} == {pod.key for pod in single}
     before = sorted(pod.key for claim in solution.claims for pod in claim.pods)
-    assert sorted(pod.key for claim in found for pod in claim.pods) == before
+    assert sorted(pod.key for claim in regrouped_claims for pod in claim.pods) == before
 
 
 def test_pods_that_must_share_a_node_stay_together() -> None:
     """Otherwise, a pod of the set has no node: whoever asked for a new grouping would launch nothing for it."""
     beside = PodAffinityTerm(labels.HOSTNAME, a_selector(app="own"))
-    own = tuple(a_pod(f"own{n}", cpu="300m", labels={"app": "own"}, affinity=(beside,)) for n in range(3))
-    context, solution = greedily_solved(a_cluster(pods=(*plain_pods(6), *own)))
+    joined_pods = tuple(a_pod(f"own{n}", cpu="300m", labels={"app": "own"}, affinity=(beside,)) for n in range(3))
+    context, solution = greedily_solved(a_cluster(pods=(*plain_pods(6), *joined_pods)))
     extraction = ItemExtraction(context, HostnameCaps(context.topology.groups))
     scope = extraction.scope(solution.claims[0])
     nodes = [extraction.items_of(claim, scope) for claim in solution.claims]
-    found = regrouped(
+    regrouped_claims = regrouped(
         ClaimBuilder(context, scope, DEFAULT_SETTINGS.repack), nodes, [{"p000": 1, "own0": 1}, {"p001": 1}], by_name
     )
-    shared = [{pod.name for pod in claim.pods} for claim in found]
+    shared = [{pod.name for pod in claim.pods} for claim in regrouped_claims]
     assert {"p000"} in shared
-    assert sum({pod.name for pod in own} <= names for names in shared) == 1
-    assert sorted(name for names in shared for name in names) == sorted(pod.name for pod in (*plain_pods(6), *own))
+    assert sum({pod.name for pod in joined_pods} <= names for names in shared) == 1
+    assert sorted(name for names in shared for name in names) == sorted(
+        pod.name for pod in (*plain_pods(6), *joined_pods)
+    )
 
 
 # Claims that cost more than a node for each of their pods.
@@ -370,8 +375,8 @@ def test_each_pod_of_a_claim_gets_one_of_its_own() -> None:
     scope = ItemExtraction(context, HostnameCaps(context.topology.groups)).scope(claim)
     builder = ClaimBuilder(context, scope, DEFAULT_SETTINGS.repack)
     found = separate_claims(builder, solution.state.constraints, claim)
-    assert [one.pods for one in found] == [[pod] for pod in claim.pods]
-    assert sum(one.price for one in found) < claim.price
+    assert [single.pods for single in found] == [[pod] for pod in claim.pods]
+    assert sum(single.price for single in found) < claim.price
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,8 @@ def test_affinity_says_which_pods_are_followed() -> None:
 
 def test_pods_that_share_a_node_already_may_stay_together() -> None:
     """They were bound in an order in which each was allowed; otherwise, their own node refuses them."""
-    one = (((7, 1),), ((7, 1),))
-    assert merged([one, one]) == (((7, 2),), ((7, 2),))
+    one_cap = (((7, 1),), ((7, 1),))
+    assert merged([one_cap, one_cap]) == (((7, 2),), ((7, 2),))
     assert merged([(((7, 1),), ((7, 3),)), ((), ((7, 2),))]) == (((7, 1),), ((7, 2),))
 
 
@@ -84,9 +84,9 @@ def test_every_pod_is_in_one_item() -> None:
 
 def test_plain_pods_are_moved_alone_and_equal_ones_are_one_item() -> None:
     _, claims = extracted(*plain_pods(20))
-    movable = [one for items in claims for one in items]
-    assert all(len(one.pods) == 1 and not one.item.is_fixed for one in movable)
-    assert len({one.item for one in movable}) == 2
+    movable = [movable_pods for items in claims for movable_pods in items]
+    assert all(len(movable_pods.pods) == 1 and not movable_pods.item.is_fixed for movable_pods in movable)
+    assert len({movable_pods.item for movable_pods in movable}) == 2
 
 
 def test_pods_with_ports_stay_together_and_come_first() -> None:
@@ -94,21 +94,21 @@ def test_pods_with_ports_stay_together_and_come_first() -> None:
     _, claims = extracted(*own(2, host_ports=(HostPort(9100),)), *plain_pods(4))
     with_port = [items[0] for items in claims if any(pod.name.startswith("own") for pod in items[0].pods)]
     assert len(with_port) == 2
-    assert all(one.item.is_fixed for one in with_port)
+    assert all(movable_pods.item.is_fixed for movable_pods in with_port)
 
 
 def test_pods_with_hostname_affinity_are_one_item() -> None:
     """Otherwise, a pod is moved away from those that it must join."""
     _, claims = extracted(*own(3, affinity=(PodAffinityTerm(labels.HOSTNAME, OWN),)), *plain_pods(4))
-    together = [one for items in claims for one in items if len(one.pods) > 1]
-    assert [sorted(pod.name for pod in one.pods) for one in together] == [["own0", "own1", "own2"]]
+    together = [movable_pods for items in claims for movable_pods in items if len(movable_pods.pods) > 1]
+    assert [sorted(pod.name for pod in movable_pods.pods) for movable_pods in together] == [["own0", "own1", "own2"]]
     assert not together[0].item.is_fixed
 
 
 def test_a_pod_under_a_zone_rule_keeps_its_zone() -> None:
     """Otherwise, moving it changes the skew of its spread."""
     context, claims = extracted(*own(6, spreads=(TopologySpread(labels.ZONE, 1, selector=OWN),)))
-    zones = {context.table.single(one.item.reqs, labels.ZONE) for items in claims for one in items}
+    zones = {context.table.single(movable_pods.item.reqs, labels.ZONE) for items in claims for movable_pods in items}
     assert len(zones) == 3
     assert None not in zones
 
@@ -118,7 +118,7 @@ def test_a_preference_that_a_claim_meets_goes_with_its_pods() -> None:
     apart = WeightedPodAffinityTerm(100, PodAffinityTerm(labels.HOSTNAME, OWN))
     _, claims = extracted(*own(3, preferred_anti_affinity=(apart,)))
     assert len(claims) == 3
-    assert all(one.item.caps for items in claims for one in items)
+    assert all(movable_pods.item.caps for items in claims for movable_pods in items)
 
 
 def test_a_scope_has_the_values_of_its_pools_own_labels_that_a_claim_was_narrowed_to() -> None:

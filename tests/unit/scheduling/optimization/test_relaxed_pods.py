@@ -80,13 +80,13 @@ def test_equal_groups_with_equal_domains_are_one() -> None:
 
 def test_the_group_that_needs_the_most_machines_is_the_resource() -> None:
     """Ten pods of which five may share a machine need two, eleven need three."""
-    one = replace(SETTINGS, hostname_resources_max=1)
-    for ours, theirs, found in (((10, 5), (6, 1), {2: 1}), ((11, 5), (2, 1), {9: 5}), ((10, 5), (2, 1), {2: 1})):
+    settings = replace(SETTINGS, hostname_resources_max=1)
+    for ours, theirs, capacity in (((10, 5), (6, 1), {2: 1}), ((11, 5), (2, 1), {9: 5}), ((10, 5), (2, 1), {2: 1})):
         counts = {
             of_hostname_group(9, cap=ours[1]): ours[0],
             of_hostname_group(2, cap=theirs[1], requests=2): theirs[0],
         }
-        assert ItemGrouping(counts, one).hostname_capacity == found
+        assert ItemGrouping(counts, settings).hostname_capacity == capacity
 
 
 OWN = a_selector(app="own")
@@ -100,9 +100,9 @@ def relaxed(**changes: object) -> RelaxedPods:
 
 
 def test_equal_pods_are_one_item_group() -> None:
-    found = relaxed(pods=plain_pods(60))
-    assert sorted(found.counts.values()) == [30, 30]
-    assert found.hostname_capacity == {}
+    relaxed_pods = relaxed(pods=plain_pods(60))
+    assert sorted(relaxed_pods.counts.values()) == [30, 30]
+    assert relaxed_pods.hostname_capacity == {}
 
 
 def test_required_anti_affinity_is_kept_and_a_spread_dropped() -> None:
@@ -123,9 +123,9 @@ def test_a_pod_may_run_in_every_node_pool_that_it_tolerates() -> None:
 
 def test_the_loads_of_all_claims_cover_all_pods() -> None:
     context, solution = greedily_solved(a_cluster())
-    found = RelaxedPods(context, solution, DEFAULT_SETTINGS)
-    loads = [found.load(claim, list(found.counts)) for claim in solution.claims]
-    assert [sum(of_group) for of_group in zip(*loads, strict=True)] == list(found.counts.values())
+    relaxed_pods = RelaxedPods(context, solution, DEFAULT_SETTINGS)
+    loads = [relaxed_pods.load(claim, list(relaxed_pods.counts)) for claim in solution.claims]
+    assert [sum(of_group) for of_group in zip(*loads, strict=True)] == list(relaxed_pods.counts.values())
 
 
 def test_the_arithmetic_bound_is_at_most_the_cost_of_the_greedy_plan() -> None:
@@ -159,10 +159,10 @@ def test_of_many_groups_the_largest_are_kept() -> None:
         for n in range(number)
     )
     context, solution = greedily_solved(a_cluster(pods=pods))
-    found = RelaxedPods(context, solution, settings)
-    assert list(found.hostname_capacity.values()) == [1]
-    (kept,) = found.hostname_capacity
-    counts = [count for group, count in found.counts.items() if (kept, 1) in group.hostname_requests]
+    relaxed_pods = RelaxedPods(context, solution, settings)
+    assert list(relaxed_pods.hostname_capacity.values()) == [1]
+    (kept,) = relaxed_pods.hostname_capacity
+    counts = [count for group, count in relaxed_pods.counts.items() if (kept, 1) in group.hostname_requests]
     assert counts == [4]
     every = RelaxedPods(context, solution, DEFAULT_SETTINGS).hostname_capacity
     assert len(every) == 2

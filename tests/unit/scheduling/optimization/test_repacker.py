@@ -77,26 +77,26 @@ def rows(*loads: tuple[int, ...]) -> Ints:
 
 def test_pods_of_the_same_kind_take_the_places() -> None:
     """Items are numbered otherwise in each zone, and requirements name the zone."""
-    found = ZoneLoads([a_group(SMALL, IN_A), a_group(ZONE_LOADS_LARGE, IN_A)], rows((1, 2), (4, 0)))
-    loads = loads_from(found, [a_group(ZONE_LOADS_LARGE, IN_B), a_group(SMALL, IN_B)], np.array([9, 9]))
+    zone_loads = ZoneLoads([a_group(SMALL, IN_A), a_group(ZONE_LOADS_LARGE, IN_A)], rows((1, 2), (4, 0)))
+    loads = loads_from(zone_loads, [a_group(ZONE_LOADS_LARGE, IN_B), a_group(SMALL, IN_B)], np.array([9, 9]))
     assert loads.tolist() == [[2, 1], [0, 4]]
 
 
 def test_pods_that_are_not_there_are_left_out() -> None:
-    found = ZoneLoads([a_group(SMALL, IN_A), a_group(ZONE_LOADS_LARGE, IN_A)], rows((1, 1), (0, 2)))
-    assert loads_from(found, [a_group(SMALL, IN_B)], np.array([9])).tolist() == [[1], [0]]
+    zone_loads = ZoneLoads([a_group(SMALL, IN_A), a_group(ZONE_LOADS_LARGE, IN_A)], rows((1, 1), (0, 2)))
+    assert loads_from(zone_loads, [a_group(SMALL, IN_B)], np.array([9])).tolist() == [[1], [0]]
 
 
 def test_a_load_has_no_more_pods_than_there_are() -> None:
-    found = ZoneLoads([a_group(SMALL, IN_A)], rows((4,)))
-    assert loads_from(found, [a_group(SMALL, IN_B)], np.array([2])).tolist() == [[2]]
+    zone_loads = ZoneLoads([a_group(SMALL, IN_A)], rows((4,)))
+    assert loads_from(zone_loads, [a_group(SMALL, IN_B)], np.array([2])).tolist() == [[2]]
 
 
 def test_groups_that_differ_in_requirements_alone_keep_their_order() -> None:
     """Nothing but the requirements names the zone, so that the first of such groups is taken for the first of the others."""
     here = [a_group(SMALL, IN_B), a_group(SMALL, RequirementId(3))]
-    found = ZoneLoads([a_group(SMALL, IN_A), a_group(SMALL, RequirementId(4))], rows((1, 3)))
-    assert loads_from(found, here, np.array([9, 9])).tolist() == [[1, 3]]
+    zone_loads = ZoneLoads([a_group(SMALL, IN_A), a_group(SMALL, RequirementId(4))], rows((1, 3)))
+    assert loads_from(zone_loads, here, np.array([9, 9])).tolist() == [[1, 3]]
 
 
 OWN = a_selector(app="own")
@@ -270,7 +270,9 @@ def test_places_in_reservations_are_kept_and_the_other_nodes_repacked() -> None:
     pool = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND, labels.RESERVED))
     cluster = a_cluster(types=types, node_pools=(pool,))
     before, plan = greedy(cluster), schedule(cluster)
-    held = [[claim for claim in one.claims if claim.capacity_types == (labels.RESERVED,)] for one in (before, plan)]
+    held = [
+        [claim for claim in a_plan.claims if claim.capacity_types == (labels.RESERVED,)] for a_plan in (before, plan)
+    ]
     assert 1 <= len(held[1]) <= 2
     assert [claim.pods for claim in held[0]] == [claim.pods for claim in held[1]]
     assert plan.cost.hourly < before.cost.hourly * 0.97
@@ -302,7 +304,7 @@ def test_pods_that_a_pod_without_a_place_must_join_stay_on_their_node() -> None:
         before, after = repacked(company, *waiting)
         (home,) = (claim for claim in before.claims if company in claim.pods)
         assert (home in after.claims) is stays
-        assert sum(one.price for one in after.claims) < sum(one.price for one in before.claims)
+        assert sum(claim.price for claim in after.claims) < sum(claim.price for claim in before.claims)
 
 
 def test_a_plan_that_changes_counts_of_a_required_rule_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,8 +328,8 @@ def test_claims_that_gave_up_min_values_and_those_of_pods_that_wait_in_any_case_
 
 
 def cost_of(subproblem: Subproblem, steps: int) -> int:
-    found = search([subproblem], seed=1, budget=SearchBudget(steps), settings=DEFAULT_SETTINGS)
-    return sum(claim.price for claim in found[0].claims())
+    searches = search([subproblem], seed=1, budget=SearchBudget(steps), settings=DEFAULT_SETTINGS)
+    return sum(claim.price for claim in searches[0].claims())
 
 
 def test_more_steps_never_cost_more() -> None:
@@ -343,7 +345,7 @@ def test_every_subproblem_gets_a_part_of_the_budget() -> None:
     subproblems = [a_subproblem(zone)[0] for zone in ("us-east-1a", "us-east-1b")]
     budget = SearchBudget(40)
     searches = search(subproblems, seed=1, budget=budget, settings=DEFAULT_SETTINGS)
-    prices = [sum(claim.price for claim in one.claims()) for one in searches]
+    prices = [sum(claim.price for claim in zone_search.claims()) for zone_search in searches]
     assert prices[0] == pytest.approx(prices[1], rel=0.05)
     assert budget.steps <= 40 + len(subproblems)
 
@@ -369,7 +371,7 @@ def three_zones() -> list[Subproblem]:
 
 
 def cost(searches: Iterable[SubproblemSearch]) -> int:
-    return sum(claim.price for one in searches for claim in one.claims())
+    return sum(claim.price for zone_search in searches for claim in zone_search.claims())
 
 
 def test_the_loads_that_one_zone_finds_serve_the_others() -> None:
@@ -380,24 +382,24 @@ def test_the_loads_that_one_zone_finds_serve_the_others() -> None:
     assert model.loads is not None
     costs = []
     for elsewhere in ([model.loads], []):
-        one = SubproblemSearch(second, SearchBudget(), LARGE, model)
-        assert one.waits
-        one.advance(1, SearchBudget(1), is_quick=False, elsewhere=elsewhere)
-        costs.append(cost([one]))
+        zone_search = SubproblemSearch(second, SearchBudget(), LARGE, model)
+        assert zone_search.waits
+        zone_search.advance(1, SearchBudget(1), is_quick=False, elsewhere=elsewhere)
+        costs.append(cost([zone_search]))
     assert costs[0] < costs[1]
 
 
 @pytest.mark.parametrize("calls", [0, 1, 3, 8, 20])
 def test_zones_that_wait_for_loads_are_packed_when_time_ends(calls: int) -> None:
     """Otherwise, the whole plan stays greedy if one zone is not packed."""
-    asked: list[float] = []
+    time_checks: list[float] = []
 
     def share_over() -> float:
-        asked.append(0)
-        return float(len(asked) > calls)
+        time_checks.append(0)
+        return float(len(time_checks) > calls)
 
     interrupted = search(three_zones(), seed=1, budget=SearchBudget(60, share_over), settings=LARGE)
-    assert all(sum(len(claim.pods) for claim in one.claims()) == 96 for one in interrupted)
+    assert all(sum(len(claim.pods) for claim in zone_search.claims()) == 96 for zone_search in interrupted)
     whole = search(three_zones(), seed=1, budget=SearchBudget(60), settings=LARGE)
     assert cost(interrupted) <= 1.25 * cost(whole)
 
@@ -405,9 +407,9 @@ def test_zones_that_wait_for_loads_are_packed_when_time_ends(calls: int) -> None
 def test_zones_that_wait_when_the_steps_are_used_up_are_only_rounded() -> None:
     """The budget is over: each of them may take the few steps of rounding, but generates no columns."""
     searches = search(three_zones(), seed=1, budget=SearchBudget(1), settings=LARGE)
-    assert all(sum(len(claim.pods) for claim in one.claims()) == 96 for one in searches)
-    assert [one.loads for one in searches[1:]] == [None, None]
-    assert not any(one.waits for one in searches)
+    assert all(sum(len(claim.pods) for claim in zone_search.claims()) == 96 for zone_search in searches)
+    assert [zone_search.loads for zone_search in searches[1:]] == [None, None]
+    assert not any(zone_search.waits for zone_search in searches)
 
 
 def searched(zone: str = ZONES[0], steps: int = 60, **constants: float) -> tuple[int, int, int]:
@@ -416,9 +418,9 @@ def searched(zone: str = ZONES[0], steps: int = 60, **constants: float) -> tuple
     all_pairs = replace(DEFAULT_SETTINGS.two_type, loss_relative_max=1.0)
     large_zones = LargeZoneSettings(**{"machines_min": 1, **constants})
     settings = replace(DEFAULT_SETTINGS, large_zones=large_zones, stages=few_types, two_type=all_pairs)
-    one, budget = SubproblemSearch(a_zone(zone), SearchBudget(), settings), SearchBudget(steps)
-    one.advance(1, budget, is_quick=False)
-    return cost([one]), budget.steps, len(one.loads.loads) if one.loads is not None else 0
+    zone_search, budget = SubproblemSearch(a_zone(zone), SearchBudget(), settings), SearchBudget(steps)
+    zone_search.advance(1, budget, is_quick=False)
+    return cost([zone_search]), budget.steps, len(zone_search.loads.loads) if zone_search.loads is not None else 0
 
 
 def test_a_large_zone_passes_on_only_loads_that_are_worth_their_price() -> None:
@@ -441,9 +443,9 @@ def test_a_large_zone_fills_as_many_types_as_its_settings_say() -> None:
 
 def test_a_large_zone_rounds_as_many_pairs_of_types_as_its_settings_say() -> None:
     """Each pair takes a step, and its packing has the first columns."""
-    one, three = (searched(pairs_rounded_max=pairs, stop_gap_relative=0.3) for pairs in (1, 3))
-    assert one[1] < three[1]
-    assert one[2] < three[2]
+    one_pair, three = (searched(pairs_rounded_max=pairs, stop_gap_relative=0.3) for pairs in (1, 3))
+    assert one_pair[1] < three[1]
+    assert one_pair[2] < three[2]
 
 
 def test_zones_with_few_machines_share_no_loads() -> None:
@@ -457,7 +459,7 @@ def test_zones_with_few_machines_share_no_loads() -> None:
         )
         for least in (30, 40)
     )
-    assert [one.is_large_zone for one in (*shared, *alone)] == [True] * 3 + [False] * 3
+    assert [zone_search.is_large_zone for zone_search in (*shared, *alone)] == [True] * 3 + [False] * 3
     assert cost(shared) < cost(alone)
 
 
@@ -481,16 +483,16 @@ def test_a_zone_with_a_model_is_expected_to_end_as_far_from_its_bound() -> None:
 def test_machines_without_a_price_are_not_searched() -> None:
     """The search compares value with price; without prices, the greedy plan stays."""
     subproblem, _ = a_subproblem(types=(a_type("free", cpu="8", memory="64Gi", price=0.0),))
-    found = search([subproblem], seed=1, budget=SearchBudget(9), settings=DEFAULT_SETTINGS)
-    assert found[0].gap == 0
-    assert found[0].claims() == []
+    searches = search([subproblem], seed=1, budget=SearchBudget(9), settings=DEFAULT_SETTINGS)
+    assert searches[0].gap == 0
+    assert searches[0].claims() == []
 
 
 def test_only_a_zone_with_the_machine_types_of_a_searched_one_takes_over_its_prices() -> None:
     """It waits for that zone's loads; any other subproblem is searched as if there were no model."""
     model = SubproblemSearch(a_zone(ZONES[0]), SearchBudget(), LARGE)
     model.advance(1, SearchBudget(2), is_quick=True)
-    found = {}
+    outcomes = {}
     for case, subproblem in (
         ("alike", a_zone(ZONES[1])),
         ("few pods", a_zone(ZONES[1], pods=1)),
@@ -499,9 +501,9 @@ def test_only_a_zone_with_the_machine_types_of_a_searched_one_takes_over_its_pri
         ("no price", a_zone(ZONES[1], costs=0.0)),
     ):
         alone, one = (SubproblemSearch(subproblem, SearchBudget(), LARGE, other) for other in (None, model))
-        found[case] = one.ready is not None, one.waits, one.is_large_zone, one.gap == alone.gap
+        outcomes[case] = one.ready is not None, one.waits, one.is_large_zone, one.gap == alone.gap
         assert (alone.waits, one.loads, one.claims(), one.gap_relative) == (False, None, [], 1.0)
-    assert found == {
+    assert outcomes == {
         "alike": (True, True, True, False),
         "few pods": (True, True, False, False),
         "dearer types": (True, False, True, True),
@@ -515,7 +517,9 @@ def test_a_zone_is_large_from_as_many_machines_as_the_settings_say() -> None:
     pods = tuple(a_pod(f"p{n}", cpu="4", memory="16Gi") for n in range(2))
     subproblem, _ = a_subproblem(ZONES[0], types=(a_type("t", cpu="4", memory="16Gi"),), pods=pods)
     settings = (replace(DEFAULT_SETTINGS, large_zones=LargeZoneSettings(machines_min=least)) for least in (1, 2, 3))
-    assert [SubproblemSearch(subproblem, SearchBudget(), one).is_large_zone for one in settings] == [True, True, False]
+    assert [
+        SubproblemSearch(subproblem, SearchBudget(), zone_settings).is_large_zone for zone_settings in settings
+    ] == [True, True, False]
 
 
 def test_what_is_no_large_zone_is_searched_whatever_the_settings_of_large_zones_are() -> None:
@@ -535,41 +539,46 @@ def test_a_search_continues_while_its_gap_is_worth_it(monkeypatch: pytest.Monkey
     """Each search begins with the last packing and its known ones, and says whether it found a cheaper one."""
     none, some = np.zeros((0, 12), dtype=np.int64), np.ones((1, 12), dtype=np.int64)
     answers = iter(((1300, 1000, none), (1300, 1000, none), (1200, 1000, some), (1010, 1000, none), (5, 0, none)))
-    asked = []
+    calls = []
 
     def improve(_: PreparedProblem, start: Packing, *, known: tuple[int, ...], **__: object) -> OptimizedPacking:
-        asked.append((start, known))
+        calls.append((start, known))
         cost, bound, loads = next(answers)
         return OptimizedPacking(Cost(cost), bound, known=(*known, cost), loads=loads)
 
     monkeypatch.setattr(repacker, "improve", improve)
     repack = replace(DEFAULT_SETTINGS.repack, stop_gap_relative=0.01)
-    one = SubproblemSearch(a_zone(ZONES[0]), SearchBudget(), replace(DEFAULT_SETTINGS, repack=repack))
-    assert one.ready is not None
-    assert one.gap == int(one.ready.fluid.lower_bound) + 1
-    found = [
-        (one.advance(1, SearchBudget(), is_quick=False), one.gap, round(one.gap_relative, 3), one.loads is None)
+    zone_search = SubproblemSearch(a_zone(ZONES[0]), SearchBudget(), replace(DEFAULT_SETTINGS, repack=repack))
+    assert zone_search.ready is not None
+    assert zone_search.gap == int(zone_search.ready.fluid.lower_bound) + 1
+    advances = [
+        (
+            zone_search.advance(1, SearchBudget(), is_quick=False),
+            zone_search.gap,
+            round(zone_search.gap_relative, 3),
+            zone_search.loads is None,
+        )
         for _ in range(5)
     ]
-    assert found == [
+    assert advances == [
         (True, 300, 0.3, True),
         (False, 300, 0.3, True),
         (True, 200, 0.2, False),
         (True, 0, 0.01, True),
         (True, 5, 4.0, True),
     ]
-    assert asked[0][1] == ()
-    assert asked[1:] == [
+    assert calls[0][1] == ()
+    assert calls[1:] == [
         (1300, (1300,)),
         (1300, (1300, 1300)),
         (1200, (1300, 1300, 1200)),
         (1010, (1300, 1300, 1200, 1010)),
     ]
-    one.is_large_zone = True
-    assert one.gap == 5
+    zone_search.is_large_zone = True
+    assert zone_search.gap == 5
     monkeypatch.setattr(repacker, "improve", lambda *_, **__: OptimizedPacking(Cost(9), 0, (), some))
-    one.advance(1, SearchBudget(), is_quick=False)
-    assert (one.gap, one.gap_relative) == (0, 8.0)
+    zone_search.advance(1, SearchBudget(), is_quick=False)
+    assert (zone_search.gap, zone_search.gap_relative) == (0, 8.0)
 
 
 def test_no_search_of_many_items_begins_once_much_of_the_time_is_over() -> None:
@@ -589,8 +598,8 @@ def test_a_late_search_of_many_items_is_given_up_whole(looks: int) -> None:
     subproblem, _ = a_subproblem()
     early, looked = SearchBudget(60, lambda: 0.3), iter([0.3] * looks)
     late = SearchBudget(60, lambda: next(looked, 0.95))
-    (one,) = search([subproblem], seed=0, budget=early, settings=settings)
-    assert (one.is_begun, one.is_given_up, bool(one.claims())) == (True, False, True)
+    (zone_search,) = search([subproblem], seed=0, budget=early, settings=settings)
+    assert (zone_search.is_begun, zone_search.is_given_up, bool(zone_search.claims())) == (True, False, True)
     (other,) = search([subproblem], seed=0, budget=late, settings=settings)
     assert (other.is_begun, other.claims()) == (False, [])
     assert other.is_given_up is (looks > 0), "at first it is not even prepared"
@@ -648,9 +657,9 @@ class TestSchedule:
         Scripted.log.clear()
         settings = replace(DEFAULT_SETTINGS, repack=replace(DEFAULT_SETTINGS.repack, rounds_max=4))
         budget = SearchBudget(steps)
-        found = search(scripts, seed=7, budget=budget, settings=settings)
-        assert [one.name for one in found] == [script.name for script in scripts]
-        assert not any(one.is_one_of_many for one in found), "so few are prepared however late it is"
+        searches = search(scripts, seed=7, budget=budget, settings=settings)
+        assert [script.name for script in searches] == [script.name for script in scripts]
+        assert not any(script.is_one_of_many for script in searches), "so few are prepared however late it is"
         return [*Scripted.log[len(scripts) :], budget.steps]
 
     def test_several_begin_with_quick_stages_and_share_steps_by_their_gaps_the_widest_first(self) -> None:
@@ -740,7 +749,7 @@ def test_a_pod_that_can_never_run_keeps_no_other_plan_from_getting_cheaper() -> 
     """One pod without the toleration kept every NodePool with limits at the price of the greedy plan."""
     alone, beside = a_limited_cluster(), a_limited_cluster(a_pod("w"))
     cheaper = schedule(beside)
-    assert [found.pod for found in cheaper.unschedulable] == ["default/w"]
+    assert [unplaced.pod for unplaced in cheaper.unschedulable] == ["default/w"]
     assert cheaper.cost.hourly < greedy(beside).cost.hourly
     assert cheaper.cost.hourly == schedule(alone).cost.hourly
 

@@ -291,8 +291,8 @@ def test_a_packing_becomes_claims_with_all_pods() -> None:
     apart = Packing(np.repeat(types, problem.counts), np.repeat(single, problem.counts, axis=0))
     claims = subproblem.claims_of(problem, apart)
     assert len(claims) == 60
-    found = sorted(pod.key for claim in claims for pod in claim.pods)
-    assert found == sorted(pod.key for claim in solution.claims for pod in claim.pods)
+    pod_keys = sorted(pod.key for claim in claims for pod in claim.pods)
+    assert pod_keys == sorted(pod.key for claim in solution.claims for pod in claim.pods)
     assert sum(claim.price for claim in claims) == apart.cost(problem)
 
 
@@ -337,6 +337,6 @@ def test_where_the_present_nodes_hold_too_much_no_two_kinds_of_pods_share_a_mach
             prices=np.array([6, 10]),
             allowed=np.ones((2, 2), dtype=bool),
         )
-        found = subproblem.incumbent(problem)
-        found.check(problem)
-        assert (found.types.tolist(), found.loads.tolist()) == (types, loads)
+        packing = subproblem.incumbent(problem)
+        packing.check(problem)
+        assert (packing.types.tolist(), packing.loads.tolist()) == (types, loads)

@@ -111,14 +111,14 @@ def pods_by_zone(
         A: {anywhere: anywhere.restricted_to(in_zone[A]), first: first.restricted_to(in_zone[A])},
         B: {anywhere: anywhere.restricted_to(free_in_b), second: second.restricted_to(in_zone[B])},
     }
-    found = ZoneShares(
+    zone_shares = ZoneShares(
         context.templates,
         counts={anywhere: free, first: fixed[0], second: fixed[1]},
         by_zone=by_zone,
         hostname_capacity={},
         settings=DEFAULT_SETTINGS,
     )
-    return found.best().tolist(), found.by_size().tolist()
+    return zone_shares.best().tolist(), zone_shares.by_size().tolist()
 
 
 def test_with_equal_prices_free_pods_go_where_the_others_are() -> None:
@@ -166,9 +166,14 @@ def test_an_even_mix_of_zones_with_equal_types_needs_no_linear_program(monkeypat
 
 
 def _type(cpu: int, price_in_b: float, costs: float) -> InstanceType:
-    one = a_type(f"m-{cpu}", cpu=str(cpu), memory=f"{4 * cpu}Gi", price=0.05 * cpu * costs, zones=(A,))
-    there = Offering(one.name, B, labels.ON_DEMAND, nanodollars(round(0.05 * cpu * costs * price_in_b, 9)))
-    return InstanceType(name=one.name, labels=one.labels, capacity=one.capacity, offerings=(*one.offerings, there))
+    instance_type = a_type(f"m-{cpu}", cpu=str(cpu), memory=f"{4 * cpu}Gi", price=0.05 * cpu * costs, zones=(A,))
+    there = Offering(instance_type.name, B, labels.ON_DEMAND, nanodollars(round(0.05 * cpu * costs * price_in_b, 9)))
+    return InstanceType(
+        name=instance_type.name,
+        labels=instance_type.labels,
+        capacity=instance_type.capacity,
+        offerings=(*instance_type.offerings, there),
+    )
 
 
 def test_what_a_pod_costs_alone_is_its_largest_share_of_the_type_where_that_is_least() -> None:
@@ -195,17 +200,17 @@ def split(*pods: Pod, budget: SearchBudget, settings: SearchSettings = DEFAULT_S
     context, solution = greedily_solved(zone_split_a_cluster(pods=pods))
     extraction = ItemExtraction(context, HostnameCaps(context.topology.groups))
     scope = extraction.scope(solution.claims[0])
-    movable = [one for claim in solution.claims for one in extraction.items_of(claim, scope)]
-    found = ZoneSplit(context, scope, budget, settings).split(movable)
-    return {zone: [pod.name for one in there for pod in one.pods] for zone, there in found.items()}
+    movable = [movable_pods for claim in solution.claims for movable_pods in extraction.items_of(claim, scope)]
+    by_zone = ZoneSplit(context, scope, budget, settings).split(movable)
+    return {zone: [pod.name for movable_pods in there for pod in movable_pods.pods] for zone, there in by_zone.items()}
 
 
 @pytest.mark.parametrize("steps", [0, 10], ids=["by size", "by the fluid program"])
 def test_pods_stay_in_their_zone_and_free_ones_go_where_the_others_are(steps: int) -> None:
     """Otherwise, a pod is packed in a zone that it may not enter, or a zone gets few pods that fill no node."""
     free = tuple(a_pod(f"free{i}") for i in range(8))
-    found = split(*in_zone(A, 12), *in_zone(B, 4), *free, budget=SearchBudget(steps))
-    counts = {zone: Counter(name.rstrip("0123456789") for name in names) for zone, names in found.items()}
+    names_by_zone = split(*in_zone(A, 12), *in_zone(B, 4), *free, budget=SearchBudget(steps))
+    counts = {zone: Counter(name.rstrip("0123456789") for name in names) for zone, names in names_by_zone.items()}
     assert counts == {A: {"a": 12, "free": 6}, B: {"b": 4, "free": 2}}
 
 
@@ -214,8 +219,8 @@ def test_very_many_items_are_divided_without_a_packing_problem(monkeypatch: pyte
     settings = replace(DEFAULT_SETTINGS, repack=replace(DEFAULT_SETTINGS.repack, zone_program_items_max=0))
     monkeypatch.setattr(zones, "_block", pytest.fail)
     free = tuple(a_pod(f"free{i}") for i in range(8))
-    found = split(*in_zone(A, 12), *in_zone(B, 4), *free, budget=SearchBudget(9), settings=settings)
-    assert {zone: len(names) for zone, names in found.items()} == {A: 18, B: 6}
+    names_by_zone = split(*in_zone(A, 12), *in_zone(B, 4), *free, budget=SearchBudget(9), settings=settings)
+    assert {zone: len(names) for zone, names in names_by_zone.items()} == {A: 18, B: 6}
 
 
 def test_pods_that_may_run_anywhere_are_not_split() -> None:
@@ -223,8 +228,8 @@ def test_pods_that_may_run_anywhere_are_not_split() -> None:
 
 
 def test_pods_that_all_have_a_zone_go_there() -> None:
-    found = split(*in_zone(A, 2), *in_zone(B, 3), budget=SearchBudget(9))
-    assert {zone: len(names) for zone, names in found.items()} == {A: 2, B: 3}
+    names_by_zone = split(*in_zone(A, 2), *in_zone(B, 3), budget=SearchBudget(9))
+    assert {zone: len(names) for zone, names in names_by_zone.items()} == {A: 2, B: 3}
 
 
 def test_each_part_of_a_groups_pods_is_divided_like_all_of_them() -> None:

@@ -138,8 +138,8 @@ def test_pods_that_an_existing_node_takes_do_not_count_for_the_price() -> None:
 
 def test_pods_that_need_several_nodes_choose_the_domain_by_price() -> None:
     """Otherwise, they go where a pod can join them that gets a node of its own anyway, for three times the price."""
-    found = launched_instead(*["3"] * 6, node_selector=(Requirement.one_of(labels.ZONE, AWAY),))
-    assert {claim.zones for claim in found if "default/pod-0" in claim.pods} == {(HOME,)}
+    launched = launched_instead(*["3"] * 6, node_selector=(Requirement.one_of(labels.ZONE, AWAY),))
+    assert {claim.zones for claim in launched if "default/pod-0" in claim.pods} == {(HOME,)}
 
 
 def test_only_pods_that_still_wait_attract_others_to_their_domain() -> None:
@@ -209,8 +209,8 @@ def ordered(
     choice = DomainChoice(context.topology, counts, queue, one_node, only_compares=only_compares)
     (template,), group = context.templates, context.pod_groups.of(web)
     draft = ClaimDraft(template, template.offered, template.mask, group.requests)
-    found = choice.options(draft, group.signature, group.steps[0], labels.ZONE)
-    return "".join(value[-1] for value in found if value) + "!" * choice.differs_if_shared
+    options = choice.options(draft, group.signature, group.steps[0], labels.ZONE)
+    return "".join(value[-1] for value in options if value) + "!" * choice.differs_if_shared
 
 
 class TestOrder:
@@ -397,8 +397,8 @@ def test_an_affinity_needs_another_pod_except_for_the_first_of_its_group() -> No
     pods = (a_pod("w", labels={"app": "web"}, affinity=(near,)), a_pod("other", affinity=(near,)))
     context = context_of(types=(TYPE,), pods=pods)
     counts = DomainCounts(context.topology)
-    own, foreign = (group_of(context, name).steps[0].host_rules[0] for name in ("w", "other"))
-    assert (counts.bars_new_node(own), counts.bars_new_node(foreign)) == (False, True)
+    own_rule, foreign = (group_of(context, name).steps[0].host_rules[0] for name in ("w", "other"))
+    assert (counts.bars_new_node(own_rule), counts.bars_new_node(foreign)) == (False, True)
 
 
 def test_a_domain_that_only_vanished_nodes_made_is_no_longer_the_least_loaded_one() -> None:
@@ -502,8 +502,8 @@ class TestASpread:
         """A pod that leaves such a domain may not return to it."""
         world = World(*running, **self.spread(max_skew=skew))
         counts, signature = world.counts, world.group.signature
-        found = [zone for zone in ZONES if counts.is_overfull(world.rule, zone, signature)]
-        assert "".join(zone[-1] for zone in found) == overfull
+        overfull_zones = [zone for zone in ZONES if counts.is_overfull(world.rule, zone, signature)]
+        assert "".join(zone[-1] for zone in overfull_zones) == overfull
 
     def test_admits_no_node_without_the_label(self) -> None:
         world = World(1, **self.spread())
@@ -750,8 +750,8 @@ def test_a_spread_over_fewer_usable_domains_than_it_asks_for_measures_against_no
     """Kubernetes' minDomains, for a pod that may use two of three zones."""
     spread = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=WEB, min_domains=minimum)
     term = NodeSelectorTerm((Requirement.one_of(labels.ZONE, *ZONES[:2]),))
-    found = Placing(1, 1, 1, required_terms=(term,), spreads=(spread,)).admitted()
-    assert found.removesuffix("c") == admitted
+    reason = Placing(1, 1, 1, required_terms=(term,), spreads=(spread,)).admitted()
+    assert reason.removesuffix("c") == admitted
 
 
 def test_a_spread_without_any_domain_measures_against_none() -> None:

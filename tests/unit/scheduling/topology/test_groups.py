@@ -94,7 +94,7 @@ def test_the_domains_of_new_nodes_are_those_that_their_pools_allow() -> None:
     """An open label may have each value that some pod requires, and the one that a node gets by default."""
     red, blue = (a_pod(rack, node_selector=(Requirement.one_of("rack", rack),)) for rack in ("red", "blue"))
     green = a_pod("green", required_terms=(NodeSelectorTerm((Requirement.one_of("rack", "green"),)),))
-    for requirements, others, found in (
+    for requirements, others, domains in (
         ((), (red,), ()),
         ((Requirement.one_of("rack", "b", "a"),), (red,), ("a", "b")),
         ((Requirement.of("rack", "Exists"),), (), ("0",)),
@@ -103,7 +103,7 @@ def test_the_domains_of_new_nodes_are_those_that_their_pools_allow() -> None:
         ((Requirement.of("rack", "DoesNotExist"),), (red,), ()),
         ((Requirement.of("rack", "Exists"), Requirement.one_of(labels.ARCH, "arm64")), (red,), ()),
     ):
-        assert possible(RACK, (a_pool("default", *requirements),), *others) == found
+        assert possible(RACK, (a_pool("default", *requirements),), *others) == domains
 
 
 def test_several_pools_have_the_domains_of_each() -> None:
@@ -120,7 +120,7 @@ def test_several_pools_have_the_domains_of_each() -> None:
 def test_only_alternatives_that_a_node_can_meet_have_domains() -> None:
     """Otherwise, a zone without any type stays the least loaded one forever."""
     first, second, nowhere = (Requirement.one_of(labels.ZONE, zone) for zone in (*ZONES[:2], "zone-x"))
-    terms = tuple(NodeSelectorTerm((one,)) for one in (second, nowhere))
+    terms = tuple(NodeSelectorTerm((requirement,)) for requirement in (second, nowhere))
     assert possible(SPREAD, (a_pool(),), required_terms=terms) == ZONES[1:2]
     assert possible(SPREAD, (a_pool(),), required_terms=terms, node_selector=(first,)) == ()
     reserved = TopologySpread(topology_key=labels.RESERVATION_ID, max_skew=1, selector=a_selector(app="web"))
@@ -203,7 +203,9 @@ def test_a_group_without_a_selector_selects_no_pod() -> None:
 
 FIRST = (Requirement.one_of(labels.ZONE, ZONES[0]),)
 FILTERS = (TopologyNodeFilter(), TopologyNodeFilter(selector=FIRST), TopologyNodeFilter(tolerations=()))
-GROUPS = [TopologyGroup(SPREAD_KIND, labels.ZONE, None, a_selector(app="web"), 1, 0, one) for one in FILTERS]
+GROUPS = [
+    TopologyGroup(SPREAD_KIND, labels.ZONE, None, a_selector(app="web"), 1, 0, node_filter) for node_filter in FILTERS
+]
 
 
 def test_an_open_zone_may_count() -> None:
@@ -295,26 +297,31 @@ EXPRESSIONS = (
     Requirement.of(TEAM, "Exists"),
     Requirement.of(TEAM, "DoesNotExist"),
 )
-WAYS = (*((one,) for one in EXPRESSIONS), *combinations(EXPRESSIONS, 2))
+WAYS = (*((expression,) for expression in EXPRESSIONS), *combinations(EXPRESSIONS, 2))
 """What an owner may require of its node."""
 
 
 def _nodes(pool: tuple[Requirement, ...], narrowed: tuple[Requirement, ...]) -> list[dict[str, str]]:
     """The labels of every node that a NodePool may launch under further requirements, one by one."""
-    has_team = any(one.key == TEAM and one.operator != "DoesNotExist" for one in pool)
-    found = []
-    for one, team in product(TYPES, TEAMS if has_team else ("",)):
-        for offering in one.offerings:
-            node = {key: values[0] for key, values in one.labels.items()} | {labels.INSTANCE_TYPE: one.name}
+    has_team = any(requirement.key == TEAM and requirement.operator != "DoesNotExist" for requirement in pool)
+    nodes = []
+    for instance_type, team in product(TYPES, TEAMS if has_team else ("",)):
+        for offering in instance_type.offerings:
+            node = {key: values[0] for key, values in instance_type.labels.items()} | {
+                labels.INSTANCE_TYPE: instance_type.name
+            }
             node |= {labels.ZONE: offering.zone, labels.CAPACITY_TYPE: offering.capacity_type}
             node |= offering.reservation_labels() | ({TEAM: team} if team else {})
             if _meets(node, pool) and _meets(node, narrowed):
-                found.append(node)
-    return found
+                nodes.append(node)
+    return nodes
 
 
 def _meets(node: dict[str, str], asked: tuple[Requirement, ...]) -> bool:
-    return all(one.has(node[one.key]) if one.key in node else one.tolerates_absence for one in asked)
+    return all(
+        requirement.has(node[requirement.key]) if requirement.key in node else requirement.tolerates_absence
+        for requirement in asked
+    )
 
 
 @pytest.mark.parametrize("pool", POOLS)
@@ -388,8 +395,10 @@ def running(name: str, node: str, app: str = "web", **changes: Any) -> Pod:
 
 def per_zone(plan: Any) -> list[int]:
     found = zones(plan)
-    assert all(len(one) == 1 for one in found.values()), "a zonal rule concerns the pod, so its zone is decided"
-    return sorted(Counter(one[0] for one in found.values()).values())
+    assert all(len(zones_of_pod) == 1 for zones_of_pod in found.values()), (
+        "a zonal rule concerns the pod, so its zone is decided"
+    )
+    return sorted(Counter(zones_of_pod[0] for zones_of_pod in found.values()).values())
 
 
 def test_a_dropped_preference_does_not_reset_a_spreads_counts() -> None:
@@ -417,7 +426,7 @@ def test_running_pods_count_and_finished_or_foreign_ones_do_not() -> None:
         running("other", "n1", namespace="elsewhere"),
     )
     plan = plan_of(types=(TYPE,), nodes=nodes, pods=(*pods, *webs(4, spreads=(a_spread(),))))
-    assert Counter(one[0] for one in zones(plan).values()) == {ZONES[1]: 2, ZONES[2]: 2}
+    assert Counter(zones_of_pod[0] for zones_of_pod in zones(plan).values()) == {ZONES[1]: 2, ZONES[2]: 2}
 
 
 def test_a_hostname_spread_opens_nodes() -> None:
@@ -460,8 +469,8 @@ def test_the_affinity_policy_says_whether_unsuitable_nodes_count(policy: dict[st
     crowded = a_node("n1", ZONES[0], labels={"side": "right"})
     quiet = a_node("n2", ZONES[1], labels={"side": "left"}, taints=(Taint("x", NO_SCHEDULE),))
     pods = (running("r1", "n1"), running("r2", "n1"), running("r3", "n2"))
-    left = {"node_selector": (Requirement.one_of("side", "left"),), "spreads": (a_spread(**policy),)}
-    plan = plan_of(types=(TYPE,), node_pools=(pool,), nodes=(crowded, quiet), pods=(*pods, *webs(1, **left)))
+    on_left_side = {"node_selector": (Requirement.one_of("side", "left"),), "spreads": (a_spread(**policy),)}
+    plan = plan_of(types=(TYPE,), node_pools=(pool,), nodes=(crowded, quiet), pods=(*pods, *webs(1, **on_left_side)))
     assert set(zones(plan)["p0"]) == expected
 
 
@@ -474,7 +483,11 @@ def test_a_new_node_counts_once_its_type_is_certain() -> None:
     pool = a_pool("default", Requirement.one_of(labels.ZONE, *ZONES[:2]))
     plan = plan_of(types=(large, fits, ignored), node_pools=(pool,), pods=(*webs(2, **{**choosy, "cpu": "4"}), there))
     assert reasons_of(plan) == {}
-    assert {name: found[0] for name, found in zones(plan).items()} == {"p0": ZONES[0], "p1": ZONES[0], "w": ZONES[1]}
+    assert {name: zones_of_pod[0] for name, zones_of_pod in zones(plan).items()} == {
+        "p0": ZONES[0],
+        "p1": ZONES[0],
+        "w": ZONES[1],
+    }
 
 
 def test_match_label_keys_distinguish_revisions() -> None:
@@ -539,17 +552,17 @@ def test_a_pod_is_placed_where_the_pods_that_need_it_can_go() -> None:
 
 def test_pods_with_affinity_to_their_own_group_start_in_one_place_only() -> None:
     """Otherwise, each starts in a zone of its own."""
-    own = PodAffinityTerm(labels.ZONE, WEB)
-    assert len(set(zones(plan_of(types=(ONE_POD,), pods=webs(4, affinity=(own,)))).values())) == 1
+    own_term = PodAffinityTerm(labels.ZONE, WEB)
+    assert len(set(zones(plan_of(types=(ONE_POD,), pods=webs(4, affinity=(own_term,)))).values())) == 1
 
 
 def test_a_pod_of_the_group_elsewhere_forbids_a_new_start() -> None:
     """kube-scheduler refuses a pod whose group runs where it may not go; Karpenter launches a node for it nevertheless."""
-    own = {
+    own_rules = {
         "affinity": (PodAffinityTerm(labels.ZONE, WEB),),
         "node_selector": (Requirement.one_of(labels.ZONE, ZONES[1]),),
     }
-    plan = plan_of(types=(TYPE,), nodes=(a_node("n1", ZONES[0]),), pods=(running("r", "n1"), *webs(1, **own)))
+    plan = plan_of(types=(TYPE,), nodes=(a_node("n1", ZONES[0]),), pods=(running("r", "n1"), *webs(1, **own_rules)))
     assert reasons_of(plan) == {"p0": PodReason.POD_AFFINITY}
 
 
@@ -588,10 +601,10 @@ def test_a_terminating_pod_counts_for_affinity_and_anti_affinity_not_for_a_sprea
     rule = (PodAffinityTerm(labels.HOSTNAME, WEB),)
     near, away = a_pod("near", cpu="100m", affinity=rule), a_pod("away", cpu="100m", anti_affinity=rule)
     even = a_pod("even", cpu="100m", spreads=(TopologySpread(labels.HOSTNAME, 1, selector=WEB),), labels={"app": "web"})
-    found = {pod.name: plan_of(types=(TYPE,), nodes=(node,), pods=(leaving, pod)) for pod in (near, away, even)}
-    assert places(found["near"]) == {"near": "n"}
-    assert len(found["away"].claims) == 1
-    assert places(found["even"]) == {"even": "n"}
+    plans = {pod.name: plan_of(types=(TYPE,), nodes=(node,), pods=(leaving, pod)) for pod in (near, away, even)}
+    assert places(plans["near"]) == {"near": "n"}
+    assert len(plans["away"].claims) == 1
+    assert places(plans["even"]) == {"even": "n"}
 
 
 @pytest.mark.parametrize(("keys", "is_left"), [((), False), (("app",), True)])
@@ -647,15 +660,15 @@ def test_namespaces_are_listed_or_selected() -> None:
     pods = tuple(a_pod(name, affinity=(term,)) for name, term in terms.items())
     plan = plan_of(types=(TYPE,), nodes=(a_node("n1", ZONES[1]),), namespaces=(there,), pods=(target, *pods))
     assert reasons_of(plan) == {"own": PodReason.POD_AFFINITY}
-    assert {zone for one in zones(plan).values() for zone in one} == {ZONES[1]}
+    assert {zone for zones_of_pod in zones(plan).values() for zone in zones_of_pod} == {ZONES[1]}
 
 
 def test_mismatch_label_keys_exclude_the_own_tenant() -> None:
     """Otherwise, a tenant's pods would repel each other instead of other tenants'."""
     rule = PodAffinityTerm(labels.HOSTNAME, LabelSelector(), mismatch_label_keys=("tenant",))
     pods = tuple(a_pod(f"{t}{n}", cpu="100m", labels={"tenant": t}, anti_affinity=(rule,)) for t in "ab" for n in "12")
-    found = places(plan_of(types=(TYPE,), pods=pods))
-    assert found["a1"] == found["a2"] != found["b1"] == found["b2"]
+    places_found = places(plan_of(types=(TYPE,), pods=pods))
+    assert places_found["a1"] == places_found["a2"] != places_found["b1"] == places_found["b2"]
 
 
 def test_a_pod_that_another_pods_rule_selects_gets_one_zone() -> None:
@@ -759,16 +772,19 @@ def test_a_term_speaks_of_its_namespaces_or_else_of_its_own(
 
 def test_label_keys_add_the_pods_own_values_to_the_selector() -> None:
     """A rollout's new pods spread among themselves, not among the old ones."""
-    own = {"app": "a", "pod-template-hash": "x"}
+    own_labels = {"app": "a", "pod-template-hash": "x"}
     term = PodAffinityTerm(labels.HOSTNAME, a_selector(app="a"), match_label_keys=("pod-template-hash", "absent"))
-    group = affinity_group(AFFINITY, term, "web", own, NAMESPACES)
+    group = affinity_group(AFFINITY, term, "web", own_labels, NAMESPACES)
     assert group.is_hostname
-    assert group.selects("web", own)
-    assert not group.selects("web", {**own, "pod-template-hash": "y"})
-    assert not group.selects("db", own)
+    assert group.selects("web", own_labels)
+    assert not group.selects("web", {**own_labels, "pod-template-hash": "y"})
+    assert not group.selects("db", own_labels)
     unlike = PodAffinityTerm(labels.ZONE, a_selector(app="a"), mismatch_label_keys=("pod-template-hash",))
-    other = affinity_group(AFFINITY, unlike, "web", own, NAMESPACES)
-    assert (other.selects("web", own), other.selects("web", {**own, "pod-template-hash": "y"})) == (False, True)
+    other = affinity_group(AFFINITY, unlike, "web", own_labels, NAMESPACES)
+    assert (other.selects("web", own_labels), other.selects("web", {**own_labels, "pod-template-hash": "y"})) == (
+        False,
+        True,
+    )
 
 
 def test_a_rule_without_a_selector_speaks_of_no_pod() -> None:
@@ -823,7 +839,7 @@ def test_a_zone_that_the_pod_cannot_reach_does_not_hold_its_spread(way: str) -> 
     spread = TopologySpread(labels.ZONE, 1, selector=WEB)
     plan = plan_of(types=(TYPE,), node_pools=pools, pods=webs(6, spreads=(spread,)))
     assert reasons_of(plan) == {}
-    assert sorted(Counter(found[0] for found in zones(plan).values()).values()) == [3, 3]
+    assert sorted(Counter(zones_of_pod[0] for zones_of_pod in zones(plan).values()).values()) == [3, 3]
 
 
 def test_a_zone_with_too_small_types_does_not_hold_the_spread_of_a_large_pod() -> None:

@@ -117,19 +117,19 @@ def test_a_context_holds_the_pods_of_zones_without_too_many() -> None:
 
 def zones_of(context: SchedulingContext, pod: Pod) -> set[str]:
     """The zones to which a context holds a pod; empty if it may go anywhere."""
-    asked = [context.table[number].get(labels.ZONE) for number in context.pod_groups.of(pod).steps[0].alternatives]
-    return {value for requirement in asked if requirement is not None for value in requirement.values}
+    zones = [context.table[number].get(labels.ZONE) for number in context.pod_groups.of(pod).steps[0].alternatives]
+    return {value for requirement in zones if requirement is not None for value in requirement.values}
 
 
 def test_a_pod_with_a_place_on_a_new_node_gets_that_nodes_zone() -> None:
     """Any other new node would prove nothing about this one."""
     pods = a_service((4, 2, 2))
     new = a_plan(zones=(ZONES[2],), requirements=(Requirement.one_of(labels.ARCH, "arm64"),))
-    found = a_world(*pods).pinned([0], {}, {pods[0].key: new})
-    assert zones_of(found, pods[0]) == {ZONES[2]}
-    assert found.table[found.pod_groups.of(pods[0]).steps[0].alternatives[0]].get(labels.ARCH) is None
-    assert pods[0].key not in found.released
-    assert pods[1].key in found.released
+    pinned = a_world(*pods).pinned([0], {}, {pods[0].key: new})
+    assert zones_of(pinned, pods[0]) == {ZONES[2]}
+    assert pinned.table[pinned.pod_groups.of(pods[0]).steps[0].alternatives[0]].get(labels.ARCH) is None
+    assert pods[0].key not in pinned.released
+    assert pods[1].key in pinned.released
 
 
 def test_a_pod_that_only_avoids_others_gets_its_new_nodes_zone_too() -> None:
@@ -143,7 +143,7 @@ def test_a_pod_that_only_avoids_others_gets_its_new_nodes_zone_too() -> None:
 def test_the_domains_of_a_new_node_are_those_of_its_offerings_labels_and_requirements() -> None:
     rack, family = Requirement.one_of("rack", "r1"), Requirement.one_of("family", "c")
     claim = a_plan(zones=ZONES[:2], capacity_types=(labels.SPOT,), labels={"rack": "r1"}, requirements=(family,))
-    asked = (labels.ZONE, labels.CAPACITY_TYPE, "rack", "family", "unknown")
+    keys = (labels.ZONE, labels.CAPACITY_TYPE, "rack", "family", "unknown")
     zones, spot = Requirement.one_of(labels.ZONE, *ZONES[:2]), Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT)
-    assert launched_domains(claim, asked) == Requirements([zones, spot, rack, family])
+    assert launched_domains(claim, keys) == Requirements([zones, spot, rack, family])
     assert launched_domains(claim, ("rack",)) == Requirements([rack])
