@@ -474,7 +474,8 @@ def _capacities(types: Sequence[InstanceType], resource: str) -> ThresholdIndex:
 
 
 def _port_mask(daemon_ports: Sequence[tuple[HostPort, ...]], ports: tuple[HostPort, ...]) -> TypeMask:
-    return TypeMask(bits(i for i, taken in enumerate(daemon_ports) if not any_conflict(ports, taken)))
+    is_taken = {taken: any_conflict(ports, taken) for taken in dict.fromkeys(daemon_ports)}  # few differ
+    return TypeMask(bits(i for i, taken in enumerate(daemon_ports) if not is_taken[taken]))
 
 
 def _attach_mask(types: Sequence[InstanceType], volumes: int) -> TypeMask:
