@@ -156,6 +156,21 @@ def a_class(name: str, *, age: int = 0, is_default: bool = True) -> StorageClass
     return StorageClass(name=name, is_default=is_default, created_at=NOW - timedelta(days=age))
 
 
+@pytest.mark.parametrize(
+    ("taken", "expected"),
+    [
+        ((), False),
+        ((HostPort(80),), True),
+        ((HostPort(81),), False),
+        ((HostPort(443), HostPort(80)), True),
+        ((HostPort(80, "UDP"),), False),
+    ],
+)
+def test_a_port_is_used_once(taken: tuple[HostPort, ...], expected: bool) -> None:
+    """Otherwise, the kubelet refuses the second pod."""
+    assert any_conflict((HostPort(80),), taken) is expected
+
+
 def test_thousands_of_host_ports_are_compared_in_one_pass() -> None:
     """Pair by pair, these would be a billion comparisons: one pod in any namespace may list that many."""
     wanted, taken = ([HostPort(number + shift) for number in range(1, 60_000, 2)] for shift in (0, 1))

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import labels
-from core.model.pod import HostPort
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.instance_types import TypeFilter, TypeIndex
 from core.scheduling.primitives import (
@@ -22,7 +21,6 @@ from core.scheduling.primitives import (
     ThresholdIndex,
     TypeMask,
     bits,
-    conflict,
     flags_of,
     memo,
     minus,
@@ -47,24 +45,6 @@ def test_positions_are_returned_in_order(members: set[int]) -> None:
 def test_flags_select_the_members(members: set[int], length: int) -> None:
     """Otherwise, a claim names the wrong types."""
     assert list(compress(range(length), flags_of(bits(members), length))) == sorted(members)
-
-
-# When two pods use the same port.
-
-
-@pytest.mark.parametrize(
-    ("taken", "expected"),
-    [
-        ((), False),
-        ((HostPort(80),), True),
-        ((HostPort(81),), False),
-        ((HostPort(443), HostPort(80)), True),
-        ((HostPort(80, "UDP"),), False),
-    ],
-)
-def test_a_port_is_used_once(taken: tuple[HostPort, ...], expected: bool) -> None:
-    """Otherwise, the kubelet refuses the second pod."""
-    assert conflict((HostPort(80),), taken) is expected
 
 
 # Answers are computed once, and their owners are freed when no longer needed.

@@ -121,7 +121,8 @@ def test_of_commands_that_are_validated_together_each_is_judged_without_the_node
 
 def test_an_expiry_between_validation_and_start_is_counted() -> None:
     """Found by a seed: two commands and an expiry, each within a budget of two, disrupted three nodes."""
-    lab = fleet("1", nodes=2, expireAfter="2m")
+    lab = fleet("1", nodes=2, expireAfter="12m")
+    lab.clock.advance(minutes=10)
     lab.disrupt()
     (message,) = lab.work.take()
     (command,) = lab.rows.commands.values()
