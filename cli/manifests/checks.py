@@ -237,7 +237,9 @@ def metadata_with(name: Check, *, is_needed: bool = True) -> Check:
         prefix = value.get("generateName")
         if isinstance(prefix, str) and prefix:
             made_up = () if value.get("name") else name(generated_name(prefix, 0), at)
-            for _, message in (*name(re.sub("(?<=.)-$", "a", prefix), at), *made_up):
+            # Kubernetes checks a prefix with its last dash masked; only whole names may not be one or two dots.
+            masked = f"{prefix}a" if prefix in (".", "..") else re.sub("(?<=.)-$", "a", prefix)
+            for _, message in (*name(masked, at), *made_up):
                 yield (*at, "generateName"), message
         elif is_needed and not value.get("name"):
             yield (*at, "name"), Excused("is missing")
