@@ -41,7 +41,7 @@ For a short expireAfter, 1/`SHARE` of it counts instead; otherwise no node would
 
 WORKS_FOR: Final = timedelta(minutes=10)
 """How long a node works before it goes for its age, whatever its expireAfter says: its pods may take half of it to become
-ready. Otherwise an expireAfter below the time that a replacement takes has nodes replaced without end, none of which works."""
+ready. With an expireAfter shorter than a replacement takes, nodes would be replaced without end, and none would work."""
 
 STARTS_WITHIN: Final = timedelta(minutes=15)
 """After this time a node counts as one that works: an expireAfter from the sum of both on is never stretched."""

@@ -190,7 +190,7 @@ def _bought_for_room(view: ClusterState) -> dict[str, list[ClaimRecord]]:
 def _said_of_room(view: ClusterState) -> dict[str, str]:
     """Return key → digest of what asks for room as it is written; clocks that open and close windows are no change.
 
-    Neither are the replicas of a workload of which a buffer is a percentage: autoscalers change them on purpose.
+    A buffer that is a percentage of a workload has not changed when the workload scales: autoscalers do that on purpose.
     """
     snapshot = view.snapshot
     text_by_key = {

@@ -34,9 +34,9 @@ def build() -> Path:
 def refusals(program: Path, objects: Iterable[Json], version: str = VERSIONS[-1]) -> list[list[str]]:
     """Return for each object what an API server of a version says against it; nothing where it creates the object."""
     emulated = ["-emulate", version] if version != VERSIONS[-1] else []
-    asked = "\n".join(json.dumps(obj) for obj in objects)
+    lines = "\n".join(json.dumps(obj) for obj in objects)
     done = subprocess.run(  # noqa: S603 - our own program
-        [program, *emulated], input=asked, capture_output=True, text=True, check=True
+        [program, *emulated], input=lines, capture_output=True, text=True, check=True
     )
     return [json.loads(line)["refused"] for line in done.stdout.splitlines()]
 
