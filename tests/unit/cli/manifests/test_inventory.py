@@ -604,12 +604,12 @@ spec: {containers: [{name: c, image: i}]}
 
 def test_objects_whose_names_are_generated_are_planned_under_made_up_names() -> None:
     """Argo CD's hooks have no other names: `plan` refused the whole file for them."""
-    found = inventory(GENERATED)
-    assert [job.metadata.name for job in found.objects[resources.JOBS]] == ["hook-00001", "hook-00002"]
-    assert {pod.metadata.name for pod in found.objects[resources.PODS]} >= {
+    taken = inventory(GENERATED)
+    assert [job.metadata.name for job in taken.objects[resources.JOBS]] == ["hook-00001", "hook-00002"]
+    assert {pod.metadata.name for pod in taken.objects[resources.PODS]} >= {
         "a123456789-123456789-123456789-123456789-123456789-1234567" + "00003"
     }
-    assert list(found.warnings()) == [
+    assert list(taken.warnings()) == [
         "3 objects with generateName, first Job shop/hook-00001: kubectl create names them, kubectl apply refuses them"
     ]
     assert not [finding for document in parse(GENERATED, "x.yaml") for finding in refusals(document.object)]
@@ -630,9 +630,9 @@ spec: {minReplicas: 2, maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: 
 def test_a_quota_that_cannot_be_read_is_set_aside_by_name() -> None:
     """The message named neither the file nor the quota, and no other object was planned."""
     quota = merged(BASES["ResourceQuota"], {"spec": {"hard": {"pods": "1" * 5000}}})
-    found = take_inventory([Document("a.yaml", 0, quota), Document("a.yaml", 1, BASES["Pod"])])
-    assert [aside.object for aside in found.set_aside] == ["ResourceQuota/default/a"]
-    assert len(found.objects[resources.PODS]) == 1
+    taken = take_inventory([Document("a.yaml", 0, quota), Document("a.yaml", 1, BASES["Pod"])])
+    assert [aside.object for aside in taken.set_aside] == ["ResourceQuota/default/a"]
+    assert len(taken.objects[resources.PODS]) == 1
 
 
 # What becomes of objects that the API server refuses.
