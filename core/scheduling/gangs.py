@@ -167,6 +167,8 @@ class _Admission:
         self._prices: dict[tuple[_Kind, tuple[Domain, ...]], list[_Offer]] = {}
         self._domains: dict[str, Domain] = {}
         self._values: Callable[[str], tuple[str, ...]] = memo(partial(_values, context))
+        apart = [unit.core for unit in self._units if unit.gang is not None and unit.gang.topology_keys]
+        self._pinned: Callable[[Domain], SchedulingContext] = memo(partial(_pinned, context, apart))
 
     def guess(self) -> SchedulingContext | None:
         """Return the context as if groups took nothing from each other; None if they share room on existing nodes.
@@ -230,7 +232,7 @@ class _Admission:
         return _Unit(gang.rank, tuple(members[: gang.needed]), tuple(members[gang.needed :]), gang)
 
     def _kind(self, unit: _Unit) -> _Kind:
-        counts = Counter(self._context.pod_groups.of(pod).index for pod in unit.core)
+        counts = Counter([group.index for group in map(self._context.pod_groups.of, unit.core)])
         return tuple(sorted(counts.items()))
 
     def _levels(self) -> _Levels:
@@ -270,9 +272,7 @@ class _Admission:
         return True
 
     def _queue(self, unit: _Unit, domain: Domain) -> list[PendingGroup]:
-        pins = dict.fromkeys((pod.key for pod in unit.core), _pin(domain)) if domain else {}
-        context = self._context.with_gangs(self._context.gang_plan, pins, ()) if pins else self._context
-        return queue_of(context, [(unit.core, Avoids.NO_NODE)])
+        return queue_of(self._pinned(domain) if domain else self._context, [(unit.core, Avoids.NO_NODE)])
 
     def _candidates(self, gang: Gang) -> list[Domain]:
         """Return the domains that a group may get, those of its running members if it has any."""
@@ -288,7 +288,7 @@ class _Admission:
     def _present_domains(self, gang: Gang) -> dict[str, dict[str, list[str]]]:
         """Return topology key → the values that nodes of running members have, as far as they are known → those members."""
         by_key: dict[str, dict[str, list[str]]] = {}
-        for pod in gang.settled:
+        for pod in gang.settled if gang.topology_keys else ():
             position = self._context.positions.get(pod.node_name or pod.nominated_node_name)
             if position is None or pod.is_terminal:
                 continue
@@ -333,6 +333,12 @@ class _Admission:
                 self._context, unit.core, attempt.so_far(), explains=len(self._lacks) < EXPLAINED_MAX
             )
         self._held.append(_incomplete(gang, unit.core, *self._lacks.get(kind, (len(unit.core), None))))
+
+
+def _pinned(context: SchedulingContext, cores: Iterable[tuple[Pod, ...]], domain: Domain) -> SchedulingContext:
+    """Return the context in which whoever of these members is planned for must be in a domain: one for all tries there."""
+    pins = dict.fromkeys((pod.key for core in cores for pod in core), _pin(domain))
+    return context.with_gangs(context.gang_plan, pins, ())
 
 
 def _lack(context: SchedulingContext, core: Sequence[Pod], solution: Solution, *, explains: bool = True) -> _Lack:
@@ -520,7 +526,7 @@ def _offer(attempt: GreedyScheduler, domain: Domain) -> _Offer:
 def _unused(claim: InFlightClaim) -> int:
     """Return the part of a claim's price for the share of its cheapest type that its pods leave of every resource."""
     types = claim.template.types
-    price, position = types.offerings.in_price_order(claim.fitting_types, claim.reqs)[0]
+    price, position = types.offerings.first_in_price_order(claim.fitting_types, claim.reqs)
     pairs = zip(claim.used, types.room.vectors[position], strict=True)
     return price - max((price * used // room for used, room in pairs if room > 0), default=0)
 

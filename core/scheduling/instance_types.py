@@ -306,6 +306,10 @@ class TypeOfferings:
         """Return (price, position) of these types, each at its cheapest offering under the requirements; ties by name."""
         return list(self._price_order(reqs).among(among))
 
+    def first_in_price_order(self, among: TypeMask, reqs: RequirementId) -> tuple[int, int]:
+        """Return the first of these: the cheapest type; some type has an offering."""
+        return next(iter(self._price_order(reqs).among(among)))
+
     def positions_in_price_order(self, among: TypeMask, reqs: RequirementId) -> Iterator[int]:
         """Return the positions of these types, in that order."""
         return self._price_order(reqs).positions_among(among)
