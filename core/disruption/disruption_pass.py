@@ -456,17 +456,25 @@ class DisruptionPass:
     def is_half_bought(self, candidate: Candidate) -> bool:
         """Whether the node is empty, was bought for a group and is of no use to it.
 
-        It cannot be complete now, and uses none of its nodes without the others; or it is gone, and no pod came here in time.
+        It has no room for its other part, and uses none of its nodes without that; or members are missing for longer than a
+        controller takes to create one again; or it is gone, and no pod came here in time.
         """
         claim, now = candidate.claim, self.snapshot.now
         name = claim.annotations.get(labels.GROUP_OF_CLAIM)
         if name is None or not candidate.is_empty or candidate.pool.is_static:
             return False
         group = next((group for group in self._simulators[None].base.plan.groups if group.identity == name), None)
+        if group is not None and group.reason and name in self._changing_groups:
+            return claim.unneeded_at is not None and now - claim.unneeded_at >= MEMBERS_COME_WITHIN
         if group is not None:
             return bool(group.reason)
         is_new = claim.idle_since is None or now - claim.idle_since < MEMBERS_COME_WITHIN
         return claim.last_pod_event_at is None and not is_new
+
+    @property
+    def _changing_groups(self) -> frozenset[str]:
+        """The groups that wait for members or for a correction, which may come at any moment."""
+        return frozenset(gang.identity for gang in self.planner.context.gangs if gang.refusal is not None)
 
     def _simulator_below(self, price: int | None) -> Simulator:
         if price not in self._simulators:

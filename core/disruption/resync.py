@@ -67,7 +67,7 @@ def _moments(snapshot: Snapshot) -> Iterator[datetime]:
         if after is not None:
             yield from (since + after for since in _idle_since(claim))
         if labels.GROUP_OF_CLAIM in claim.annotations:
-            yield from (since + MEMBERS_COME_WITHIN for since in _idle_since(claim))
+            yield from (since + MEMBERS_COME_WITHIN for since in (*_idle_since(claim), claim.unneeded_at) if since)
     marked = [(node.annotations.get(labels.DO_NOT_DISRUPT), node.created_at) for node in snapshot.nodes]
     marked += [(pod.annotations.get(labels.DO_NOT_DISRUPT), pod.started_at) for pod in snapshot.pods if pod.annotations]
     ends = (protected_until(text, since) for text, since in marked if text is not None)

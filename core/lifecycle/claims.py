@@ -379,6 +379,7 @@ def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: da
         conditions=_conditions(record, consolidate_after, now),
         last_pod_event_at=record.last_pod_event_at,
         hold=record.hold,
+        unneeded_at=record.moments.unneeded_at,
         ends_at=reclaimed_at(record),
     )
 

@@ -266,6 +266,26 @@ def starts_for_nobody(plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRec
     return in_vain._replace(next_at=min(moments, default=None))
 
 
+def missed_by_ready_nodes(
+    plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRecord]
+) -> list[tuple[ClaimRecord, ClaimRecord]]:
+    """Return ready nodes of groups whose row changes, before and after: members are missing now, or are no longer.
+
+    `disrupt` takes such a node once they have been missing for `MEMBERS_COME_WITHIN`, not at its first look.
+    """
+    ready = [record for record in records if record.phase is ClaimPhase.INITIALIZED and _is_of_group(record)]
+    if not ready or any(pod.reason == PodReason.DEADLINE_REACHED for pod in plan.unschedulable):
+        return []
+    groups, noted = _StartingGroups(plan, snapshot, ready), []
+    for record in ready:
+        verdict = groups.verdict(record) if groups.is_refused(record) else None
+        since = None if verdict is None else record.moments.unneeded_at or snapshot.now
+        if since != record.moments.unneeded_at:
+            moments = msgspec.structs.replace(record.moments, unneeded_at=since)
+            noted.append((record, msgspec.structs.replace(record, moments=moments)))
+    return noted
+
+
 class _Verdict(NamedTuple):
     """Why a group does not use a node that starts for it; `may_change`: whether pods that come soon may do so."""
 
@@ -309,6 +329,10 @@ class _StartingGroups:
             return None
         return _Verdict(f"cannot be complete: {why}", may_change=group in self._refused)
 
+    def is_refused(self, record: ClaimRecord) -> bool:
+        """Whether members of a claim's group are missing, or what is written about it is wrong."""
+        return group_of(record) in self._refused
+
     def _is_used(self, record: ClaimRecord) -> bool:
         """Whether members run on a claim's node, or pods of others are expected there; those of DaemonSets do not count."""
         members = self._members.get(group_of(record), frozenset())
@@ -337,10 +361,12 @@ def starting_for_groups(records: Iterable[ClaimRecord]) -> list[ClaimRecord]:
     return [
         record
         for record in records
-        if labels.GROUP_OF_CLAIM in record.plan.annotations
-        and record.phase in (ClaimPhase.LAUNCHED, ClaimPhase.REGISTERED)
-        and record.deletion is None
+        if record.phase in (ClaimPhase.LAUNCHED, ClaimPhase.REGISTERED) and _is_of_group(record)
     ]
+
+
+def _is_of_group(record: ClaimRecord) -> bool:
+    return labels.GROUP_OF_CLAIM in record.plan.annotations and record.deletion is None
 
 
 def may_start_for_nobody(records: Iterable[ClaimRecord], waiting: Collection[str]) -> bool:

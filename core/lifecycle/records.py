@@ -72,7 +72,8 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         usable_at: When its node was first found ready for its pods, which then had their first turn.
         bound_at: When we last bound a pod to it, or found none to bind.
         opened_at: When its node was opened to all pods.
-        unneeded_at: When its group was first seen not to need its node while that starts; dropped once it does, or is ready.
+        unneeded_at: Since when its group does not need its node while that starts, or lacks members while its ready node is
+            empty; dropped once it needs it, and when the node becomes ready.
     """
 
     pods_created_at: datetime | None = None

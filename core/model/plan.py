@@ -67,6 +67,7 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
         last_pod_event_at: When a pod last arrived or left; consolidateAfter counts from then.
         hold: Why and until when it is exempt from voluntary disruption, None if it is not.
         ends_at: When EC2 takes its instance, whatever protects its pods; None if that is not announced.
+        unneeded_at: Since when each look saw members missing of the group that it was launched for; None while none are.
     """
 
     name: str
@@ -93,6 +94,7 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     last_pod_event_at: datetime | None = None
     hold: Hold | None = None
     ends_at: datetime | None = None
+    unneeded_at: datetime | None = None
 
     @property
     def node_pool(self) -> str:

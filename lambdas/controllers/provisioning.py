@@ -27,7 +27,14 @@ from core.disruption.move_history import LaunchedNode
 from core.disruption.static_capacity import lacks_nodes, static_claims, waiting_for_addresses, waiting_for_limits
 from core.interpreter import collector_paused
 from core.lifecycle.deletion import CONSOLIDATION
-from core.lifecycle.launching import SHARES_MAX, group_of, may_start_for_nobody, starting_for_groups, starts_for_nobody
+from core.lifecycle.launching import (
+    SHARES_MAX,
+    group_of,
+    may_start_for_nobody,
+    missed_by_ready_nodes,
+    starting_for_groups,
+    starts_for_nobody,
+)
 from core.lifecycle.records import ClaimRecord, Moments
 from core.model.plan import Plan, Unschedulable
 from core.model.pod import MEMBERS_COME_WITHIN, Pod
@@ -275,7 +282,7 @@ class HalfGroups:
         """
         boundary, leaving = Boundary(report), list[str]()
         starts = starts_for_nobody(plan, view.snapshot, view.claims.values())
-        for before, after in starts.noted:
+        for before, after in (*starts.noted, *missed_by_ready_nodes(plan, view.snapshot, view.claims.values())):
             boundary.attempt(before.name, partial(self._claims.change, before, after))
         for record, message in starts.given_back:
             begin = partial(self._deletion.begin, record, TerminationReason.GROUP_GIVEN_BACK, message, report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from core.model.pod import Pod
@@ -223,12 +223,7 @@ def _read(reading: Sequence[type[Constraint]], pod: Pod) -> ConstraintFacts:
 
 def _has(constraint: Constraint, *hooks: Callable[..., object]) -> bool:
     """Whether a constraint has its own version of one of these methods."""
-    return _overrides(type(constraint), hooks)
-
-
-@cache
-def _overrides(kind: type[Constraint], hooks: tuple[Callable[..., object], ...]) -> bool:
-    return any(getattr(kind, hook.__name__) is not hook for hook in hooks)
+    return any(getattr(type(constraint), hook.__name__) is not hook for hook in hooks)
 
 
 def _concerning(constraints: Sequence[Constraint], pods: PodGroup) -> tuple[Constraint, ...]:

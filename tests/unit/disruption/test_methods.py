@@ -281,6 +281,26 @@ def test_half_a_group_is_given_back_before_consolidate_after(*, fits: bool, gone
 
 
 @pytest.mark.parametrize(
+    ("seconds", "gone"), [(None, []), (44, []), (45, [("node-1",)])], ids=["one look", "a moment", "lasting"]
+)
+def test_a_ready_node_waits_for_a_member_that_is_created_again(
+    seconds: int | None, gone: list[tuple[str, ...]]
+) -> None:
+    """One look between a member's deletion and its replacement ended all ready nodes of the group."""
+    claim, node = a_node_of(MIDDLE)
+    claim = msgspec.structs.replace(
+        claim,
+        annotations={labels.GROUP_OF_CLAIM: "Annotation/default/train"},
+        last_pod_event_at=NOW,
+        unneeded_at=None if seconds is None else NOW - timedelta(seconds=seconds),
+    )
+    slow = a_pool("default", ON_DEMAND, disruption=msgspec.structs.replace(OPEN, consolidate_after=timedelta(hours=1)))
+    alone = a_pod("a", cpu="3", annotations={labels.GROUP: "train", labels.GROUP_MINIMUM: "2"})
+    world = a_world((claim, node), pods=(alone,), node_pools=(slow,))
+    assert [command.nodes for command in methods.find_empty(DisruptionPass(world))] == gone
+
+
+@pytest.mark.parametrize(
     ("age", "has_had_pods", "gone"),
     [(60, False, [("node-1",)]), (30, False, []), (60, True, [])],
     ids=["its members are late", "members may come", "it has served"],

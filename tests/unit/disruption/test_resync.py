@@ -91,3 +91,6 @@ def test_a_node_that_was_bought_for_a_group_is_looked_at_once_its_members_are_la
         OLD, created_at=NOW, annotations={labels.GROUP_OF_CLAIM: "Annotation/default/train"}
     )
     assert next_known_moment(a_snapshot(node_claims=(bought,), node_pools=never)) == NOW + MEMBERS_COME_WITHIN
+    earlier = NOW - timedelta(seconds=20)
+    missed = msgspec.structs.replace(bought, unneeded_at=earlier)
+    assert next_known_moment(a_snapshot(node_claims=(missed,), node_pools=never)) == earlier + MEMBERS_COME_WITHIN

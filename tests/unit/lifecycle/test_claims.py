@@ -587,6 +587,7 @@ def test_every_field_comes_from_the_record() -> None:
         hold=Hold(NOW + HOUR, "DrainBlocked", ""),
         last_pod_event_at=NOW,
     )
+    record = msgspec.structs.replace(record, moments=msgspec.structs.replace(record.moments, unneeded_at=NOW))
     assert record.machine is not None
     of_ec2 = {"image_id": "ami-1", "subnet_id": "subnet-1", "security_groups": ("sg-1",)}
     sizes = {"capacity": {"cpu": 2000}, "allocatable": {"cpu": 1900}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from core.lifecycle.launching import (
     launch_name,
     least_instances,
     may_start_for_nobody,
+    missed_by_ready_nodes,
     name_tags,
     share_launches,
     starts_for_nobody,
@@ -388,6 +389,30 @@ def test_an_absence_counts_from_when_it_is_first_seen_until_the_members_are_back
     ((_, record),) = second.noted
     assert second.given_back == []
     assert len(look(145, one_pod).given_back) == 1
+
+
+@pytest.mark.parametrize(
+    ("members", "running", "noted", "after"),
+    [
+        (ONE, "", None, NOW),
+        (ONE, "", 30, NOW - timedelta(seconds=30)),
+        (BOTH, "", 30, None),
+        (ONE, "a", 30, None),
+        ((), "", None, None),
+    ],
+    ids=["missing", "still missing", "back", "a member runs there", "the group is gone"],
+)
+def test_a_row_notes_since_when_a_ready_node_misses_members(
+    members: tuple[str, ...], running: str, noted: int | None, after: datetime | None
+) -> None:
+    """One look between a member's deletion and its replacement ended the ready nodes of the whole group."""
+    marks = {labels.GROUP: "g", labels.GROUP_MINIMUM: "2"}
+    phase = "Running" if running else "Pending"
+    pods = tuple(a_pod(name, annotations=marks, node_name=running, phase=phase) for name in members)
+    record, snapshot = starting(noted=noted, phase=ClaimPhase.INITIALIZED), Snapshot(now=NOW, pods=pods)
+    changes = missed_by_ready_nodes(Plan(now=NOW), snapshot, [record])
+    assert [changed.moments.unneeded_at for _, changed in changes] == [after] * (after != record.moments.unneeded_at)
+    assert missed_by_ready_nodes(Plan(now=NOW), snapshot, [starting(noted=noted)]) == []
 
 
 def test_the_pods_are_read_once_for_all_nodes_that_start() -> None:
