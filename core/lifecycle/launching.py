@@ -15,7 +15,7 @@ start with the launch's name instead of a claim's; `reconcile` names them after 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -266,24 +266,36 @@ def starts_for_nobody(plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRec
     return in_vain._replace(next_at=min(moments, default=None))
 
 
-def missed_by_ready_nodes(
-    plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRecord]
-) -> list[tuple[ClaimRecord, ClaimRecord]]:
-    """Return ready nodes of groups whose row changes, before and after: members are missing now, or are no longer.
+def ready_for_nobody(plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRecord]) -> StartsInVain:
+    """Return the claims of groups whose ready nodes serve nobody.
 
-    `disrupt` takes such a node once they have been missing for `MEMBERS_COME_WITHIN`, not at its first look.
+    Where members are missing, the row only notes since when: `disrupt` takes an empty node once that has lasted for
+    `MEMBERS_COME_WITHIN`, not at its first look. Where some members run and the plan finds no room for the others, which never
+    ran, the node is given back after `HALF_RUNS_FOR`: half a group does nothing, and costs.
     """
+    in_vain = StartsInVain([], [])
     ready = [record for record in records if record.phase is ClaimPhase.INITIALIZED and _is_of_group(record)]
     if not ready or any(pod.reason == PodReason.DEADLINE_REACHED for pod in plan.unschedulable):
-        return []
-    groups, noted = _StartingGroups(plan, snapshot, ready), []
+        return in_vain
+    groups, now, moments = _StartingGroups(plan, snapshot, ready), snapshot.now, []
     for record in ready:
-        verdict = groups.verdict(record) if groups.is_refused(record) else None
-        since = None if verdict is None else record.moments.unneeded_at or snapshot.now
+        half = groups.half_runs(record, now)
+        is_unneeded = half is not None or (groups.is_refused(record) and groups.verdict(record) is not None)
+        since = (record.moments.unneeded_at or now) if is_unneeded else None
+        if half is not None and since is not None and now - since >= HALF_RUNS_FOR:
+            in_vain.given_back.append((record, f"group {group_of(record)} {half}"))
+            continue
         if since != record.moments.unneeded_at:
-            moments = msgspec.structs.replace(record.moments, unneeded_at=since)
-            noted.append((record, msgspec.structs.replace(record, moments=moments)))
-    return noted
+            moved = msgspec.structs.replace(record.moments, unneeded_at=since)
+            in_vain.noted.append((record, msgspec.structs.replace(record, moments=moved)))
+        if half is not None and since is not None:
+            moments.append(since + HALF_RUNS_FOR)
+    return in_vain._replace(next_at=min(moments, default=None))
+
+
+HALF_RUNS_FOR: Final = timedelta(minutes=5)
+"""How long a part of a group may run while nothing can be bought for the rest. EC2 is asked again after 110 seconds; a launch
+that never joins is given up after 15 minutes, so no half of a group runs for much more than 20."""
 
 
 class _Verdict(NamedTuple):
@@ -332,6 +344,25 @@ class _StartingGroups:
     def is_refused(self, record: ClaimRecord) -> bool:
         """Whether members of a claim's group are missing, or what is written about it is wrong."""
         return group_of(record) in self._refused
+
+    def half_runs(self, record: ClaimRecord, now: datetime) -> str | None:
+        """Return why the members on a claim's node run in vain; None if they do not, or if the node has other pods.
+
+        A group that once ran whole keeps its nodes: the pods in place of lost members are younger than those that run.
+        """
+        group = group_of(record)
+        gang, held = self._gangs.get(group), self._held.get(group)
+        if gang is None or held is None or gang.refusal is not None or gang.runs or gang.moves_alone:
+            return None
+        running = [pod for pod in gang.settled if pod.node_name and not pod.is_terminal]
+        begun = min((pod.started_at or pod.created_at or now for pod in running), default=now)
+        here = [pod for name in {record.name, record.node_name} for pod in self._on_node.get(name, ())]
+        users = [pod for pod in here if pod.is_active and not pod.is_daemon]
+        if not users or not all(pod.key in self._members[group] and not pod.blocks_disruption(now) for pod in users):
+            return None
+        if not gang.waiting or any((pod.created_at or now) > begun for pod in gang.waiting):
+            return None
+        return f"has run in part only, {len(running)} of {gang.minimum} members, and {held}"
 
     def _is_used(self, record: ClaimRecord) -> bool:
         """Whether members run on a claim's node, or pods of others are expected there; those of DaemonSets do not count."""

@@ -31,7 +31,7 @@ from core.lifecycle.launching import (
     SHARES_MAX,
     group_of,
     may_start_for_nobody,
-    missed_by_ready_nodes,
+    ready_for_nobody,
     starting_for_groups,
     starts_for_nobody,
 )
@@ -267,7 +267,7 @@ class LostRows:
 
 
 class HalfGroups:
-    """The nodes that start for groups which cannot be complete."""
+    """The nodes that start for groups which cannot be complete, or on which only a part of one runs."""
 
     def __init__(self, deletion: ClaimDeletion, claims: ClaimStore, work: Queue, clock: Clock) -> None:
         self._deletion = deletion
@@ -281,17 +281,19 @@ class HalfGroups:
         Return when the next of them may be given back; None while none waits for members.
         """
         boundary, leaving = Boundary(report), list[str]()
-        starts = starts_for_nobody(plan, view.snapshot, view.claims.values())
-        for before, after in (*starts.noted, *missed_by_ready_nodes(plan, view.snapshot, view.claims.values())):
+        starts, ready = (
+            find(plan, view.snapshot, view.claims.values()) for find in (starts_for_nobody, ready_for_nobody)
+        )
+        for before, after in (*starts.noted, *ready.noted):
             boundary.attempt(before.name, partial(self._claims.change, before, after))
-        for record, message in starts.given_back:
+        for record, message in (*starts.given_back, *ready.given_back):
             begin = partial(self._deletion.begin, record, TerminationReason.GROUP_GIVEN_BACK, message, report)
             if boundary.attempt(record.name, begin):
                 leaving.append(record.name)
         messages = work_on_claims(leaving, self._clock.now())
         if messages:
             boundary.attempt("work queue", partial(self._work.send, messages))
-        return starts.next_at
+        return min(filter(None, (starts.next_at, ready.next_at)), default=None)
 
 
 # Requests the next run of `provision`, one for all concurrent requests, and spaces runs that messages start.

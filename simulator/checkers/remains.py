@@ -381,9 +381,12 @@ class RemainsJudge:
         return False
 
     def _groups(self, now: datetime) -> None:
-        """Check that no node stays that was bought for a group or a ProvisioningRequest and has no pods; buffers may use it."""
-        if any(True for _ in self._ledger.of_kind("CapacityBuffer")):
-            return
+        """Check that no node stays that was bought for a group or a ProvisioningRequest, and has no pods, or a part of a group.
+
+        Buffers may use one without pods. A group that once was whole may have lost members since, and one of which fewer exist
+        than start together is a user's.
+        """
+        has_buffers = any(True for _ in self._ledger.of_kind("CapacityBuffer"))
         for claim in self._remains.claims:
             group = (claim["plan"].get("annotations") or {}).get(_LAUNCHED_FOR)
             if group is None or claim.get("deletion") is not None or claim.get("phase") != "initialized":
@@ -391,8 +394,15 @@ class RemainsJudge:
             since = _moment(claim["phase_since"])
             pods = [pod for _, pod in self._ledger.pods_on(str(claim.get("node_name", "")))]
             is_empty = all(pod.owner.startswith("DaemonSet/") for pod in pods)
-            if is_empty and now - since > self._patience:
+            if now - since <= self._patience:
+                continue
+            if is_empty and not has_buffers:
                 self._report("halfBoughtGroups", f"claim {claim['name']} was bought for {group} and has no pods")
+            for name in sorted({pod.group for pod in pods} - {"", *self._ledger.whole_groups}):
+                there, placed, minimum = self._ledger.members(name)
+                if placed < minimum <= there:
+                    parts = f"{placed} of {minimum} members of {name}"
+                    self._report("halfBoughtGroups", f"claim {claim['name']} was bought for {group} and runs {parts}")
 
     def _pods(self, now: datetime) -> None:
         for name, pod in sorted(self._ledger.pods.items()):

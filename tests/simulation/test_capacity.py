@@ -793,3 +793,18 @@ def test_no_part_of_a_group_that_changes_while_it_starts_runs(
     told = [event["object"] for event in named(result, "objectApplied") if event["kind"] == "Event"]
     assert any(event.get("message", "").startswith(reason) for event in told)
     assert result.summary["podsPending"] == 0
+
+
+@pytest.mark.ci
+def test_half_a_group_whose_other_instance_never_joins_is_given_back(tmp_path: Path) -> None:
+    """Two of three members ran on for ever: their nodes had pods, so nobody looked at them again."""
+    steps = [{"at": "0s", "boot": {"fail": 1}}, *capacity(**dict.fromkeys(ZONES, 3)), RUNS_OUT, COMES_BACK]
+    result = play(tmp_path, a_class_manifest(), large_nodes(), group("g", 3), steps=steps, duration="44m")
+    assert_lawful(result)
+    assert [round(life / 60) for life in lifetimes(result)] == [15, 20, 20]
+    assert {event["reason"] for event in named(result, "nodeTainted") if event.get("reason")} == {"GroupGivenBack"}
+    assert result.summary["podsPending"] == 0
+
+
+RUNS_OUT = {"at": "20s", "capacity": {"available": 0}}
+COMES_BACK = {"at": "30m", "capacity": {"available": None}}

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from core import labels
 from core.catalogue.capacity import EFA
 from core.lifecycle.launching import (
+    HALF_RUNS_FOR,
     StartsInVain,
     by_group,
     full_zones,
@@ -24,8 +25,8 @@ from core.lifecycle.launching import (
     launch_name,
     least_instances,
     may_start_for_nobody,
-    missed_by_ready_nodes,
     name_tags,
+    ready_for_nobody,
     share_launches,
     starts_for_nobody,
     with_subnets,
@@ -34,7 +35,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Moments
 from core.model.catalogue import Catalogue, Offering
 from core.model.node_pool import NodeClass
 from core.model.plan import Binding, ObjectRef, Plan, PlannedClaim, PlannedGroup, Unschedulable
-from core.model.pod import GroupSource, Pod
+from core.model.pod import GroupSource, Owner, Pod
 from core.model.snapshot import ProvisioningRequest, Snapshot
 from core.model.values.requirements import Requirement
 from core.provisioning_requests import ATOMIC_SCALE_UP
@@ -410,9 +411,50 @@ def test_a_row_notes_since_when_a_ready_node_misses_members(
     phase = "Running" if running else "Pending"
     pods = tuple(a_pod(name, annotations=marks, node_name=running, phase=phase) for name in members)
     record, snapshot = starting(noted=noted, phase=ClaimPhase.INITIALIZED), Snapshot(now=NOW, pods=pods)
-    changes = missed_by_ready_nodes(Plan(now=NOW), snapshot, [record])
+    changes = ready_for_nobody(Plan(now=NOW), snapshot, [record]).noted
     assert [changed.moments.unneeded_at for _, changed in changes] == [after] * (after != record.moments.unneeded_at)
-    assert missed_by_ready_nodes(Plan(now=NOW), snapshot, [starting(noted=noted)]) == []
+    assert ready_for_nobody(Plan(now=NOW), snapshot, [starting(noted=noted)]).noted == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_half"),
+    [
+        ({}, True),
+        ({"planned": WHOLE}, False),
+        ({"planned": None}, False),
+        ({"notes": {labels.GROUP_DISRUPTION: "single"}}, False),
+        ({"notes": {labels.DO_NOT_DISRUPT: "true"}}, False),
+        ({"waiting_since": NOW}, False),
+        ({"elsewhere": 1}, False),
+        ({"neighbour": "other"}, False),
+        ({"neighbour": "daemon"}, True),
+    ],
+    ids=["half", "a plan completes it", "unplanned", "elastic", "kept", "lost", "whole", "neighbour", "daemon"],
+)
+def test_half_a_group_that_never_was_whole_is_given_back_after_five_minutes(
+    changes: dict[str, Any], is_half: bool
+) -> None:
+    """Its third instance never joined and EC2 had no other: two of three members ran for ever, and did nothing."""
+    marks = {labels.GROUP: "g", labels.GROUP_MINIMUM: "2"} | changes.get("notes", {})
+    begun, since = NOW - timedelta(minutes=20), changes.get("waiting_since", NOW - timedelta(minutes=30))
+    pods = [
+        a_pod("m-0", annotations=marks, node_name="a", phase="Running", created_at=since, started_at=begun),
+        a_pod("m-1", annotations=marks, created_at=since),
+    ]
+    if "elsewhere" in changes:
+        pods.append(a_pod("m-2", annotations=marks, node_name="b", phase="Running", started_at=begun))
+    if "neighbour" in changes:
+        owner = Owner("DaemonSet" if changes["neighbour"] == "daemon" else "ReplicaSet", "o", is_controller=True)
+        pods.append(a_pod("other", node_name="a", phase="Running", owners=(owner,)))
+    planned = changes.get("planned", HELD)
+    plan, snapshot = Plan(now=NOW, groups=(planned,) if planned else ()), Snapshot(now=NOW, pods=tuple(pods))
+
+    def look(noted: int | None) -> StartsInVain:
+        return ready_for_nobody(plan, snapshot, [starting(noted=noted, phase=ClaimPhase.INITIALIZED)])
+
+    assert [changed.moments.unneeded_at for _, changed in look(None).noted] == [NOW] * is_half
+    assert look(None).next_at == (NOW + HALF_RUNS_FOR if is_half else None)
+    assert (look(299).given_back, bool(look(300).given_back)) == ([], is_half)
 
 
 def test_the_pods_are_read_once_for_all_nodes_that_start() -> None:

@@ -212,6 +212,45 @@ def test_a_node_for_a_group_has_pods_or_goes(node: str, broken: set[str]) -> Non
     assert laws(world(), remains(claim(plan=plan, node_name=node)), disrupts=False) == set()
 
 
+@pytest.mark.parametrize(
+    ("bound", "waiting", "once_bound", "broken"),
+    [
+        (1, 1, 0, {"halfBoughtGroups"}),
+        (2, 0, 0, set()),
+        (1, 0, 0, set()),
+        (1, 1, 1, set()),
+    ],
+    ids=["half runs", "whole", "a user deleted the rest", "it has lost a member since"],
+)
+@pytest.mark.parametrize("way", ["annotation", "kueue", "coscheduling", "native"])
+def test_a_part_of_a_group_that_never_was_whole_does_not_run_on(
+    way: str, bound: int, waiting: int, once_bound: int, broken: set[str]
+) -> None:
+    """If this failed, half of a group could run for nothing, since its nodes have pods."""
+    notes, marks, spec = {
+        "annotation": ({"fleetwright.dev/group": "g", "fleetwright.dev/group-minimum": "2"}, {}, {}),
+        "kueue": ({"kueue.x-k8s.io/pod-group-total-count": "2"}, {"kueue.x-k8s.io/pod-group-name": "g"}, {}),
+        "coscheduling": ({}, {"scheduling.x-k8s.io/pod-group": "g"}, {}),
+        "native": ({}, {}, {"schedulingGroup": {"podGroupName": "g"}}),
+    }[way]
+    policy = {"minMember": 2} if way == "coscheduling" else {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    group = {"kind": "PodGroup", "name": "g", "namespace": "shop", "object": {"spec": policy}}
+    ledger = world()
+    if way in ("coscheduling", "native"):
+        ledger.see(LONG_AGO, Event("", "objectApplied", group))
+    for number in range(bound + once_bound + waiting):
+        pod = {"metadata": {"namespace": "shop", "labels": marks, "annotations": notes}, "spec": spec}
+        name = {"pod": f"shop/m-{number}"}
+        ledger.see(LONG_AGO, Event("", "podCreated", {**name, "owner": "ReplicaSet/g", "object": pod}))
+        if number < bound + once_bound:
+            ledger.see(LONG_AGO, Event("", "podBound", {**name, "node": "n"}))
+    for number in range(bound, bound + once_bound):
+        ledger.see(LONG_AGO, Event("", "podDeleted", {"pod": f"shop/m-{number}"}))
+    explained = frozenset(f"shop/m-{number}" for number in range(5))
+    plan = {"node_pool": "default", "annotations": {"fleetwright.dev/launched-for-group": "Annotation/shop/g"}}
+    assert laws(ledger, remains(claim(plan=plan, node_name="n"), explained=explained)) == broken
+
+
 def test_a_claim_without_a_node_pool_is_counted_nowhere() -> None:
     """A NodeClaim made by hand needs none: an instance of one that was launched late was blamed."""
     assert laws(world(), remains(claim(plan={"node_pool": ""}), usage={})) == set()
