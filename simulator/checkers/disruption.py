@@ -368,7 +368,8 @@ class Ledger:
         policy = self.spec_of("PodGroup", name, namespace)
         gang = (policy.get("schedulingPolicy") or {}).get("gang") or {}
         stated = [pod.minimum for pod in pods if pod.minimum is not None]
-        minimum = max(stated, default=int(gang.get("minCount") or policy.get("minMember") or 0))
+        written: Any = gang.get("minCount") or policy.get("minMember") or 0
+        minimum = max(stated, default=int(written))
         return len(pods), sum(bool(pod.node) or pod.is_finished for pod in pods), minimum
 
     def _pod_bound(self, moment: datetime, fields: Mapping[str, Any]) -> None:
