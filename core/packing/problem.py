@@ -371,6 +371,10 @@ class IntegerLimits(msgspec.Struct, frozen=True):
     is_small: bool = False
 
 
+PRIMAL_ITERATIONS_MAX: Final = 50_000
+"""The most iterations with which the primal simplex continues from a solution; programs of targets take a few hundred."""
+
+
 class LinearProgram:
     """Minimise costs · x subject to lower ≤ A x ≤ upper and 0 ≤ x ≤ x_upper; solved again from its last basis."""
 
@@ -436,6 +440,8 @@ class LinearProgram:
 
         `is_feasible`: whether the last solution still is one, as after `add_columns`. The primal simplex then continues from
         it, without perturbed bounds. The dual simplex, which is used otherwise, cannot: the duals are no longer feasible.
+        Without perturbation the primal simplex may turn in circles where many bases are equally good; it is given up after
+        `PRIMAL_ITERATIONS_MAX`, and the dual one begins.
         """
         if is_feasible != self._is_primal:
             self._is_primal = is_feasible
@@ -443,7 +449,11 @@ class LinearProgram:
             strategy = strategies.kSimplexStrategyPrimal if is_feasible else strategies.kSimplexStrategyDual
             self._solver.setOptionValue("simplex_strategy", int(strategy))
             self._solver.setOptionValue("primal_simplex_bound_perturbation_multiplier", 0.0 if is_feasible else 1.0)
+            iterations_max = PRIMAL_ITERATIONS_MAX if is_feasible else highspy.kHighsIInf
+            self._solver.setOptionValue("simplex_iteration_limit", iterations_max)
         self._solver.run()
+        if is_feasible and self._solver.getModelStatus() == highspy.HighsModelStatus.kIterationLimit:
+            self.solve()
 
     def has_solution(self) -> bool:
         """Whether the constraints can be met; if not, `column_values` may still return where the solver ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core.packing import problem
 from core.packing.columns import Columns, MasterProblem, Substitutions
 from core.packing.problem import IntegerLimits, LinearProgram, Packing, PackingProblem
 from core.packing.settings import MasterProblemSettings
@@ -178,3 +179,23 @@ def test_the_best_mix_of_whole_columns_is_bought_whole() -> None:
     assert whole is not None
     assert whole.cost == pytest.approx(20)
     assert whole.machines.sum() == 2
+
+
+@pytest.mark.parametrize("iterations_max", [0, 3, 40, problem.PRIMAL_ITERATIONS_MAX])
+def test_the_dual_simplex_takes_over_where_the_primal_one_finds_no_end(
+    iterations_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without perturbed bounds it may turn in circles, and the program has no time limit."""
+    monkeypatch.setattr(problem, "PRIMAL_ITERATIONS_MAX", iterations_max)
+    draw, rows, optima = np.random.default_rng(3), 60, list[float]()
+    program = problem.LinearProgram(problem.LpRows.at_least(draw.integers(1, 4, rows).astype(float)), presolve=False)
+    program.add_columns(problem.LpColumns.dense(np.full(rows, 3.0), np.eye(rows)))
+    program.solve()
+    costs = np.full(rows, 3.0)
+    for _ in range(4):
+        added = draw.integers(1, 4, 100).astype(float)
+        program.add_columns(problem.LpColumns.dense(added, (draw.random((100, rows)) < 0.1).astype(float)))
+        program.solve(is_feasible=True)
+        costs = np.concatenate([costs, added])
+        optima.append(float(costs @ program.column_values()))
+    assert np.allclose(optima, [28.0, 22.428571, 20.033580, 18.403756]), "the optima of the dual simplex alone"
