@@ -368,7 +368,7 @@ class Ledger:
         policy = self.spec_of("PodGroup", name, namespace)
         gang = (policy.get("schedulingPolicy") or {}).get("gang") or {}
         stated = [pod.minimum for pod in pods if pod.minimum is not None]
-        written: Any = gang.get("minCount") or policy.get("minMember") or 0
+        written = str(gang.get("minCount") or policy.get("minMember") or 0)
         minimum = max(stated, default=int(written))
         return len(pods), sum(bool(pod.node) or pod.is_finished for pod in pods), minimum
 
@@ -466,8 +466,8 @@ def _group_of(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str,
     name, least = next(((name, least) for name, least in ways if name), ("", None))
     if not name or name == "none":
         return {}
-    is_number = least is not None and least.isdecimal()
-    return {"group": f"{metadata.get('namespace', 'default')}/{name}", "minimum": int(least) if is_number else None}
+    minimum = int(least) if least is not None and least.isdecimal() else None
+    return {"group": f"{metadata.get('namespace', 'default')}/{name}", "minimum": minimum}
 
 
 # Label selectors (Kubernetes), for the judges.

@@ -348,6 +348,59 @@ class OrphanJudge:
             self._report(f"claim {name} stands for {provider_id}, which ended at {ended}")
 
 
+# Judges groups that start together: a part of one does not run on while the rest waits.
+
+
+HALF_MAX: Final = timedelta(minutes=30)
+"""How long a part of a group may run before all of it has: an instance that does not join is given up after 15 minutes, and the
+part's nodes are given back 5 minutes after no plan finds room for the rest; what remains is a margin to act under faults."""
+
+_LAUNCHED_FOR: Final = "fleetwright.dev/launched-for-group"
+_CHANGES: Final = frozenset({"podBound", "podDeleted", "podFinished", "podEvicted", "podCreated", "nodeDeleted"})
+
+
+class HalfGroupJudge:
+    """Counts groups of which a part runs for too long on nodes that were bought for it, and which never were whole."""
+
+    name = "halfBoughtGroups"
+
+    def __init__(self, ledger: Ledger, report: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._report = report
+        self._since: dict[str, datetime] = {}
+        self._changed_at: datetime | None = None
+        self._reported: set[str] = set()
+
+    def see(self, moment: datetime, event: Event) -> None:
+        """Judge the time until an event; the ledger holds the world as it was before."""
+        if self._changed_at is not None:
+            half = (group for group in self._bought() if self._is_half(group))
+            self._since = {group: self._since.get(group, self._changed_at) for group in half}
+            self._changed_at = None
+        for group, since in sorted(self._since.items()):
+            if moment - since > HALF_MAX and group not in self._reported:
+                _, placed, minimum = self._ledger.members(group)
+                self._reported.add(group)
+                self._report(f"{placed} of {minimum} members of {group} run since {since}, and it never was whole")
+        if event.event in _CHANGES:
+            self._changed_at = moment
+
+    def _bought(self) -> set[str]:
+        """The groups that have a member on a node which was bought for a group."""
+        bought = set()
+        for pod in self._ledger.pods.values():
+            node = self._ledger.nodes.get(pod.node) if pod.group else None
+            instance = self._ledger.instances.get(node.instance) if node is not None else None
+            claim = self._ledger.applied.get(("NodeClaim", "", instance.claim)) if instance is not None else None
+            if claim is not None and _LAUNCHED_FOR in (claim["metadata"].get("annotations") or {}):
+                bought.add(pod.group)
+        return bought
+
+    def _is_half(self, group: str) -> bool:
+        there, placed, minimum = self._ledger.members(group)
+        return group not in self._ledger.whole_groups and 0 < placed < minimum <= there
+
+
 PENDING_MAX: Final = timedelta(minutes=20)
 """How long the successor of an evicted pod may wait: a launch that never joins takes 15 minutes, and is then repeated."""
 
@@ -483,6 +536,7 @@ class Judges:
             KilledPodsJudge(self.ledger, self._reporter(KilledPodsJudge.name)),
             BindingJudge(self.ledger, self._reporter(BindingJudge.name)),
             EvictionRateJudge(self.ledger, self._reporter(EvictionRateJudge.name)),
+            HalfGroupJudge(self.ledger, self._reporter(HalfGroupJudge.name)),
             self._stranded,
         )
 

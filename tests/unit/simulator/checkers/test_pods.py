@@ -374,3 +374,27 @@ def test_a_place_that_another_pod_took_is_missed_only_below_the_limit(limit: str
     obj = {"metadata": {"namespace": "shop", "labels": {"app": "web"}}}
     story.record("podCreated", pod="shop/q", owner="ReplicaSet/web", object=obj).wait(minutes=25)
     assert story.record("podBound", pod="shop/q", node="other").verdict().count("evictionsWithoutPlace") == broken
+
+
+NOTES = {"fleetwright.dev/group": "g", "fleetwright.dev/group-minimum": "2"}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "bought", "whole_first", "broken"),
+    [(31, True, False, 1), (30, True, False, 0), (31, False, False, 0), (31, True, True, 0)],
+    ids=["too long", "starts", "room that was there", "it has lost a member"],
+)
+def test_half_a_group_runs_for_half_an_hour_at_most(minutes: int, bought: bool, whole_first: bool, broken: int) -> None:
+    """If this failed, a fault in a launch could leave half of a group running, and no seed would tell."""
+    story = Story().node("a").node("b")
+    notes = {"fleetwright.dev/launched-for-group": "Annotation/shop/g"} if bought else {}
+    claim = {"metadata": {"name": "claim-a", "annotations": notes}}
+    story.record("objectApplied", kind="NodeClaim", name="claim-a", namespace="", object=claim)
+    story.pod("m-0", "a", annotations=NOTES)
+    waiting = {"metadata": {"namespace": "shop", "labels": {}, "annotations": NOTES}}
+    story.record("podCreated", pod="shop/m-1", owner="", object=waiting)
+    if whole_first:
+        story.record("podBound", pod="shop/m-1", node="b").record("podDeleted", pod="shop/m-1")
+        story.record("podCreated", pod="shop/m-2", owner="", object=waiting)
+    story.record("anything").wait(minutes=minutes).record("anything")
+    assert story.verdict().count("halfBoughtGroups") == broken
