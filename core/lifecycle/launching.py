@@ -356,7 +356,7 @@ class _StartingGroups:
             return None
         running = [pod for pod in gang.settled if pod.node_name and not pod.is_terminal]
         begun = min((pod.started_at or pod.created_at or now for pod in running), default=now)
-        here = [pod for name in {record.name, record.node_name} for pod in self._on_node.get(name, ())]
+        here = [pod for name in dict.fromkeys((record.name, record.node_name)) for pod in self._on_node.get(name, ())]
         users = [pod for pod in here if pod.is_active and not pod.is_daemon]
         if not users or not all(pod.key in self._members[group] and not pod.blocks_disruption(now) for pod in users):
             return None
