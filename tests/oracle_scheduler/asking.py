@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -51,8 +51,8 @@ class Question:
         found = self._ask(plan)
         if found.get("violations") and self._evict_unplaced(plan):
             found["violations"] = self._ask(plan)["violations"]
-        refused = found.get("violations") or []
-        found["orderEffects"] = []
+        refused = [one for one in found.get("violations") or () if not self._has_lost_its_host(one)]
+        found["violations"], found["orderEffects"] = refused, []
         if refused and all(one.get("plugin") in _BETWEEN_PODS for one in refused) and self._has_order(plan):
             pods = {one["pod"]: {"pod": one["pod"], "plugin": one["plugin"]} for one in refused}
             found["orderEffects"], found["violations"] = list(pods.values()), []
@@ -61,6 +61,28 @@ class Question:
         unsure = self._left_by_some_launches(plan) if unplaced else frozenset()
         found["wronglyUnschedulable"] = [pod for pod in unplaced if pod["pod"] not in unsure]
         return found
+
+    def _has_lost_its_host(self, refused: Json) -> bool:
+        """Whether a refused pod's local volume is on a node that is gone.
+
+        The scheduler lets it wait. The planner finds it another node, as Karpenter does
+        (docs/reference/how-we-read-kubernetes.md).
+        """
+        if refused.get("plugin") != "VolumeBinding":
+            return False
+        claims = {
+            _key(one): one["spec"].get("volumeName") for one in self.objects if one["kind"] == "PersistentVolumeClaim"
+        }
+        namespace = refused["pod"].partition("/")[0]
+        uses = (use.get("persistentVolumeClaim", {}).get("claimName") for use in self._uses_of(refused["pod"]))
+        bound = {claims.get(f"{namespace}/{name}") for name in uses}
+        hosts = {one["metadata"]["name"] for one in self.objects if one["kind"] == "Node"}
+        return any(
+            one["kind"] == "PersistentVolume"
+            and one["metadata"]["name"] in bound
+            and _is_without_host(one["spec"], hosts)
+            for one in self.objects
+        )
 
     def _evict_unplaced(self, plan: Json) -> bool:
         """Write the cluster without pods that have no place on nodes that are being deleted, and return whether there are any.
@@ -170,10 +192,12 @@ class Question:
         return least is not None and sum(map(self._volumes_of, (*node["pods"], left["pod"]))) > least
 
     def _volumes_of(self, key: str) -> int:
-        namespace, _, name = key.partition("/")
-        pods = (one for one in self.objects if one["kind"] == "Pod" and one["metadata"]["name"] == name)
-        pod = next((one for one in pods if one["metadata"].get("namespace", "default") == namespace), {"spec": {}})
-        return len(pod["spec"].get("volumes") or ())
+        return len(self._uses_of(key))
+
+    def _uses_of(self, key: str) -> Sequence[Json]:
+        pod = next((one for one in self.objects if one["kind"] == "Pod" and _key(one) == key), {"spec": {}})
+        uses: Sequence[Json] = pod["spec"].get("volumes") or ()
+        return uses
 
     def _is_no_node(self, left: Json) -> bool:
         """Whether a node that would take a pod left over cannot be launched: its type has not the labels of the NodePool.
@@ -196,6 +220,19 @@ class Question:
         known = {key for one in self._types for key in one["requirements"]} | own.keys()
         demands = pool["spec"]["template"]["spec"].get("requirements") or ()
         return any(one["key"] in known and not _meets(own.get(one["key"]), one) for one in demands)
+
+
+def _is_without_host(volume: Json, hosts: Collection[str]) -> bool:
+    if "local" not in volume:
+        return False
+    terms = volume.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms") or ()
+    named = [
+        set(one["values"])
+        for term in terms
+        for one in term.get("matchExpressions") or ()
+        if one["key"] == "kubernetes.io/hostname"
+    ]
+    return bool(named) and not set().union(*named) & set(hosts)
 
 
 def _meets(values: Sequence[str] | None, demand: Json) -> bool:
