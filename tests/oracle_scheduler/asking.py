@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import subprocess
@@ -38,7 +39,7 @@ class Question:
             folder: Where files may be written.
             emulated: Kubernetes' minor version whose feature gates are set; empty for the program's own.
         """
-        self.objects = objects
+        self.objects, self._written = objects, objects
         self._manifests, self._plan = folder / "judged.yaml", folder / "judged.plan.json"
         self._manifests.write_text(documents(objects), encoding="utf-8")
         self._types: list[Json] = json.loads(catalogue.read_text(encoding="utf-8"))["instanceTypes"]
@@ -50,6 +51,8 @@ class Question:
         """Return the scheduler's word on the plan; refusals that another order of the pods avoids are under `orderEffects`."""
         found = self._ask(plan)
         if found.get("violations") and self._evict_unplaced(plan):
+            found["violations"] = self._ask(plan)["violations"]
+        if _by_affinity(found) and self._let_daemons_join():
             found["violations"] = self._ask(plan)["violations"]
         refused = [one for one in found.get("violations") or () if not self._has_lost_its_host(one)]
         found["violations"], found["orderEffects"] = refused, []
@@ -100,8 +103,23 @@ class Question:
             for one in self.objects
             if one["kind"] != "Pod" or one["spec"].get("nodeName") not in deleted or _key(one) not in unplaced
         ]
-        self._manifests.write_text(documents(kept), encoding="utf-8")
+        self._write(kept)
         return len(kept) < len(self.objects)
+
+    def _let_daemons_join(self) -> bool:
+        """Write the cluster without what keeps DaemonSets' pods out of zones, and return whether there is any such rule.
+
+        Such a pod on a new node and one on another new node of its zone: whichever comes second waits
+        (docs/reference/how-we-read-kubernetes.md). The program lets the DaemonSet's come first.
+        """
+        joining = [_within_node(one) if one["kind"] == "DaemonSet" else one for one in self._written]
+        changed = joining != self._written
+        self._write(joining)
+        return changed
+
+    def _write(self, objects: Sequence[Json]) -> None:
+        self._written = objects
+        self._manifests.write_text(documents(objects), encoding="utf-8")
 
     def _ask(self, plan: Json, *further: str) -> Json:
         self._plan.write_text(json.dumps(plan), encoding="utf-8")
@@ -220,6 +238,19 @@ class Question:
         known = {key for one in self._types for key in one["requirements"]} | own.keys()
         demands = pool["spec"]["template"]["spec"].get("requirements") or ()
         return any(one["key"] in known and not _meets(own.get(one["key"]), one) for one in demands)
+
+
+def _by_affinity(answer: Json) -> bool:
+    return any(one.get("plugin") == "InterPodAffinity" for one in answer.get("violations") or ())
+
+
+def _within_node(daemon_set: Json) -> Json:
+    """Return a DaemonSet whose anti-affinity holds on its pods' own nodes alone."""
+    changed = copy.deepcopy(daemon_set)
+    apart = (changed["spec"]["template"]["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
+    terms = apart.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+    terms[:] = [{**term, "topologyKey": "kubernetes.io/hostname"} for term in terms]
+    return changed
 
 
 def _is_without_host(volume: Json, hosts: Collection[str]) -> bool:
