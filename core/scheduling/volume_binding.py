@@ -179,7 +179,7 @@ class VolumeBinding:
         free = [
             v for v in free if v.is_free and v.name not in named and not (v.is_local and _is_without_host(v, hosts))
         ]
-        users = [pod for pod in self._snapshot.pods if pod.spec.volumes and not pod.node_name and not pod.is_terminal]
+        users = [pod for pod in self._snapshot.pods if pod.spec.volumes and _is_scheduled_next(pod)]
         assigned: dict[ClaimKey, PersistentVolume] = {}
         for pod in sorted(users, key=self._turn) if free else ():
             for key, volume in self._assigned_to(pod, free, assigned):
@@ -239,6 +239,11 @@ def _in_one(claim: ClaimKey, volumes: Iterable[PersistentVolume]) -> Iterator[Pe
         anywhere = any(not volume.node_terms for volume in several)
         terms = () if anywhere else tuple(dict.fromkeys(term for volume in several for term in volume.node_terms))
         yield msgspec.structs.replace(several[0], name="/".join(claim), node_terms=terms)
+
+
+def _is_scheduled_next(pod: Pod) -> bool:
+    """Whether kube-scheduler looks for a node for a pod: neither for one with scheduling gates nor for one that ends."""
+    return pod.is_active and not pod.node_name and not pod.is_gated
 
 
 def _where(ways: Iterable[Requirements], volume: PersistentVolume) -> Iterator[Requirements]:

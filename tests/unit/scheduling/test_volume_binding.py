@@ -234,6 +234,15 @@ def test_a_free_volume_that_is_given_up_costs_no_other_pod_its_place() -> None:
     assert places(plan) == {"other": "n", "d-fitting": "n"}
 
 
+def test_a_pod_that_is_not_scheduled_keeps_a_free_volume_from_nobody() -> None:
+    """kube-scheduler binds no volume for a pod with scheduling gates, nor for one that is being deleted."""
+    for fields in ({"is_gated": True}, {"deleted_at": NOW}):
+        pods = (replace(using("a"), name="a", **fields), replace(using("b"), name="b"))
+        storage = {"storage_classes": (HAND_MADE,), "volumes": (a_free_volume("v"),)}
+        plan = plan_of(types=(TYPE,), pods=pods, volume_claims=(waiting("a"), waiting("b")), **storage)
+        assert zones(plan) == {"b": (ZONES[1],)}
+
+
 def test_the_more_important_pod_gets_the_only_free_volume() -> None:
     """kube-scheduler takes pods by priority, then by age."""
     storage = {"storage_classes": (HAND_MADE,), "volumes": (a_free_volume("v"),)}
