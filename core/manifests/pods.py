@@ -85,8 +85,7 @@ def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
     Raises:
         InvalidInputError: If a quantity cannot be read or is negative.
     """
-    spec, status = pod.spec, pod.status
-    is_ignored = is_infeasible(status)
+    spec, status, is_ignored = pod.spec, pod.status, is_infeasible(pod.status)
     requests = _sum_of(spec, _asked_for, field="spec")
     of_status = _ContainerStatuses(status, is_infeasible=is_ignored)
     granted, has = _pod_level_status(status)
