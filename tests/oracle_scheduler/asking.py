@@ -145,9 +145,9 @@ class Question:
             refused = best["violations"]
             if not refused:
                 break
-            begins_anew = number % 2 == 1
-            tried = _in_any_order(plan, draw) if begins_anew else _in_another_order(plan, refused, draw)
-            now = self._ask(tried, "--rounds", "1", "--attempts", "20" if begins_anew else "2")
+            is_drawn = number % 2 == 1
+            tried = _in_any_order(plan, draw) if is_drawn else _in_another_order(plan, refused, draw)
+            now = self._ask(tried, "--rounds", "1", "--attempts", "20" if is_drawn else "2")
             if len(now["violations"]) <= len(refused):
                 plan, best = tried, now
         return best
