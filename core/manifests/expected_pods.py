@@ -237,8 +237,7 @@ class Successors:
         """Return a pod like one whose resize its node cannot grant: another node may, so the next pod asks for all of it."""
         if not is_infeasible(pod.status):
             return None
-        asked = self._pods.spec(pod.spec).requests
-        requests = dict(quantity.maximum([translated.spec.requests, asked]))
+        requests = quantity.maximum([translated.spec.requests, self._pods.spec(pod.spec).requests])
         if requests == translated.spec.requests:
             return None
         spec = msgspec.structs.replace(translated.spec, requests=requests)
