@@ -63,6 +63,9 @@ class Question:
                 found = {**ordered, "orderEffects": list(pods.values())}
         unplaced = found.get("wronglyUnschedulable") or []
         unplaced = [pod for pod in unplaced if not (self._is_no_node(pod) or self._is_no_place(pod, plan))]
+        if unplaced and self._let_daemons_run():
+            left_still = {pod["pod"] for pod in self._ask(plan).get("wronglyUnschedulable") or ()}
+            unplaced = [pod for pod in unplaced if pod["pod"] in left_still]
         unsure = self._left_by_some_launches(plan) if unplaced else frozenset()
         found["wronglyUnschedulable"] = [pod for pod in unplaced if pod["pod"] not in unsure]
         return found
@@ -117,6 +120,17 @@ class Question:
         joining = [_within_node(one) if one["kind"] == "DaemonSet" else one for one in self._written]
         changed = joining != self._written
         self._write(joining)
+        return changed
+
+    def _let_daemons_run(self) -> bool:
+        """Write the cluster with DaemonSets in all zones and on all capacity types, and return whether there were others.
+
+        The planner keeps a node of a type free for each DaemonSet that may run on any of its offerings, as Karpenter does
+        (docs/reference/how-we-read-kubernetes.md).
+        """
+        running = [_anywhere(one) if one["kind"] == "DaemonSet" else one for one in self._written]
+        changed = running != self._written
+        self._write(running)
         return changed
 
     def _write(self, objects: Sequence[Json]) -> None:
@@ -274,6 +288,22 @@ def _within_node(daemon_set: Json) -> Json:
     apart = (changed["spec"]["template"]["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
     terms = apart.get("requiredDuringSchedulingIgnoredDuringExecution") or []
     terms[:] = [{**term, "topologyKey": "kubernetes.io/hostname"} for term in terms]
+    return changed
+
+
+def _anywhere(daemon_set: Json) -> Json:
+    """Return a DaemonSet without what it demands of offerings: zone and capacity type."""
+    changed = copy.deepcopy(daemon_set)
+    spec = changed["spec"]["template"]["spec"]
+    keys = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
+    for key in keys:
+        spec.get("nodeSelector", {}).pop(key, None)
+    by_node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (by_node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
+    for term in terms:
+        term["matchExpressions"] = [one for one in term.get("matchExpressions") or () if one["key"] not in keys]
+    if not all(term["matchExpressions"] or term.get("matchFields") for term in terms):
+        del spec["affinity"]["nodeAffinity"]  # one term that excludes no node
     return changed
 
 
