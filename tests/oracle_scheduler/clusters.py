@@ -359,6 +359,15 @@ def _overcommitted(draw: Random, snapshot: Snapshot) -> Snapshot:
     return replace(without, nodes=nodes)
 
 
+def _held_alone(draw: Random, snapshot: Snapshot) -> Snapshot:
+    """Bound claims of one pod at a time, which pods on nodes may use."""
+    claims = tuple(
+        replace(claim, request=_ONE_POD) if claim.volume_name and chance(draw, 0.5) else claim
+        for claim in snapshot.volume_claims
+    )
+    return replace(snapshot, volume_claims=claims)
+
+
 FEATURES: Final[tuple[Feature, ...]] = (
     _several_terms,
     _empty_selectors,
@@ -372,5 +381,6 @@ FEATURES: Final[tuple[Feature, ...]] = (
     _node_names,
     _alternatives,
     _overcommitted,
+    _held_alone,
 )
 """In the order in which they are drawn."""

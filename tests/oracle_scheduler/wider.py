@@ -241,13 +241,6 @@ def inline_volumes(draw: Random, objects: Objects) -> None:
             pod["spec"]["volumes"] = [*pod["spec"].get("volumes", ()), volume]
 
 
-def held_alone(draw: Random, objects: Objects) -> None:
-    """ReadWriteOncePod claims that pods on nodes use."""
-    for claim in objects[resources.PERSISTENT_VOLUME_CLAIMS]:
-        if claim["spec"].get("volumeName") and chance(draw, 0.5):
-            claim["spec"]["accessModes"] = ["ReadWriteOncePod"]
-
-
 def going_pods(draw: Random, objects: Objects) -> None:
     """Pods on nodes that are being deleted, or whose node is gone."""
     for pod in _pods(objects, waiting=False):
@@ -274,7 +267,6 @@ WIDENINGS: Final[tuple[Widening, ...]] = (
     going_volumes,
     picky_claims,
     inline_volumes,
-    held_alone,
     going_pods,
 )
 """In the order in which they change the objects."""
