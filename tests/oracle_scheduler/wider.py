@@ -249,6 +249,48 @@ def going_pods(draw: Random, objects: Objects) -> None:
             pod["metadata"]["deletionGracePeriodSeconds"] = 30
 
 
+def local_volumes(draw: Random, objects: Objects) -> None:
+    """Volumes made by hand that are on nodes which exist, whatever their hostnames."""
+    hosts = [node["metadata"]["labels"].get(labels.HOSTNAME, "") for node in objects[resources.NODES]]
+    for volume in objects[resources.PERSISTENT_VOLUMES]:
+        if hosts and volume["spec"].get("storageClassName") == "hand" and chance(draw, 0.5):
+            expression = {"key": labels.HOSTNAME, "operator": "In", "values": [draw.choice(hosts)]}
+            volume["spec"].pop("csi", None)
+            volume["spec"]["local"] = {"path": "/mnt/disk"}
+            volume["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
+
+def as_workloads(draw: Random, objects: Objects) -> None:
+    """Workloads instead of the pods that wait, each of which makes pods of one template."""
+    groups: dict[tuple[str, str], list[JsonObject]] = {}
+    for pod in _pods(objects, waiting=True):
+        names = _names(pod["metadata"])
+        groups.setdefault((names["namespace"], names["name"].rpartition("-")[0]), []).append(pod)
+    for (namespace, name), pods in groups.items():
+        if name and chance(draw, 0.5):
+            kind = draw.choice((resources.DEPLOYMENTS, resources.REPLICA_SETS, resources.STATEFUL_SETS, resources.JOBS))
+            made = _workload(draw, kind, {"namespace": namespace, "name": name}, pods)
+            objects[kind] = [*objects.get(kind, ()), made]
+            replaced = {id(pod) for pod in pods}
+            objects[resources.PODS] = [pod for pod in objects[resources.PODS] if id(pod) not in replaced]
+
+
+def _workload(draw: Random, kind: Resource, metadata: JsonObject, pods: list[JsonObject]) -> JsonObject:
+    spec = {key: value for key, value in pods[0]["spec"].items() if key != "priority"}
+    spec["restartPolicy"] = "Never" if kind == resources.JOBS else "Always"
+    template = {"metadata": {"labels": pods[0]["metadata"]["labels"]}, "spec": spec}
+    if kind == resources.JOBS:
+        count = {"parallelism": len(pods), "completions": draw.choice((len(pods), len(pods) + 3, 1))}
+        return {"metadata": metadata, "spec": {**count, "template": template}}
+    selector = {"matchLabels": pods[0]["metadata"]["labels"]}
+    of_all: JsonObject = {"replicas": len(pods), "selector": selector, "template": template}
+    if kind == resources.STATEFUL_SETS and chance(draw, 0.5):
+        claim = {"storageClassName": draw.choice(("any", "zonal")), "accessModes": ["ReadWriteOnce"]}
+        requests = {"resources": {"requests": {"storage": "1Gi"}}}
+        of_all["volumeClaimTemplates"] = [{"metadata": {"name": "disk"}, "spec": {**claim, **requests}}]
+    return {"metadata": metadata, "spec": of_all}
+
+
 def _names(metadata: JsonObject) -> JsonObject:
     return {"namespace": metadata["namespace"], "name": metadata["name"]}
 
@@ -268,5 +310,7 @@ WIDENINGS: Final[tuple[Widening, ...]] = (
     picky_claims,
     inline_volumes,
     going_pods,
+    local_volumes,
+    as_workloads,
 )
 """In the order in which they change the objects."""
