@@ -127,16 +127,16 @@ def test_an_object_without_kind_or_version_is_no_input(
         ("terminationGracePeriodSeconds", 1e30, "must be a whole number"),
     ],
 )
-def test_a_number_that_no_field_holds_stops_all(
+def test_a_number_that_no_field_holds_is_told_by_each_command(
     field: str, value: float, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Validate and plan refused the pod, the second with `must be a number, not a number`, and convert printed it."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {field: value, "containers": []}}
     file = tmp_path / "a.json"
     file.write_text(json.dumps(pod))
-    for command, code in (("validate", 1), ("plan", 2), ("convert", 1)):
-        assert main([command, "-f", str(file)]) == code
-        assert f"Pod a: spec.{field}: {said}\n" in "".join(capsys.readouterr())
+    for command in ("validate", "plan", "convert"):
+        assert main([command, "-f", str(file)]) == 1
+        assert f"spec.{field}: {said}" in " ".join("".join(capsys.readouterr()).split())
 
 
 def test_a_kind_that_karpenters_groups_do_not_have_is_no_input(
