@@ -325,6 +325,8 @@ def _assembled(
     classes = inventory.objects.get(resources.EC2_NODE_CLASSES, [])
     catalogue, now = builtin_or_given(arguments, region, classes), arguments.now or datetime.now(UTC)
     snapshot, set_aside = _without_unreadable(inventory, catalogue, options_of(arguments), now)
+    invalid = {node_class.name for node_class in snapshot.node_classes if node_class.problem}
+    classes = [manifest for manifest in classes if name_of(manifest) not in invalid]
     snapshot = _without_refused_classes(_with_absent_storage(snapshot) if arguments.files else snapshot, classes)
     in_reservations = Counter(node.labels.get(labels.RESERVATION_ID, "") for node in snapshot.nodes)
     snapshot = with_price_terms(snapshot, getattr(arguments, "price_terms", None), classes)

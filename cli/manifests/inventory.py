@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
 from cli.manifests.checks import Excused, generated_name, refusals
-from cli.manifests.refusals import POD
+from cli.manifests.refusals import MADE_PODS, POD
 from cli.terminal.output import counted
 from core import labels
 from core.api.objects import identity_problems, mapping
@@ -270,16 +270,24 @@ def refusals_of(document: Document) -> Iterator[tuple[str, str]]:
     return refusals(document.object, CHECKS[identity]) if identity in CHECKS else iter(())
 
 
+_MAKE_PODS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job", "CronJob")
+
+
+def unmade_pods_of(document: Document) -> Iterator[tuple[str, str]]:
+    """Return the fields of a workload that an API server takes although it refuses each of the pods, with the reason."""
+    return refusals(document.object, MADE_PODS) if document.kind in _MAKE_PODS else iter(())
+
+
 _WITH_PODS: Final = (resources.PODS, *workloads.EXPANDED)
 
 
 def _refused(document: Document, resource: Resource, obj: Any) -> str:
-    """Return why the API server would not store the object; empty if it would.
+    """Return why the API server would not store the object, or none of its pods; empty if it would.
 
     Raises:
         InvalidInputError: If its pods cannot be read either.
     """
-    for field, problem in refusals_of(document):
+    for field, problem in (*refusals_of(document), *unmade_pods_of(document)):
         if isinstance(problem, Excused):
             continue
         if resource in _WITH_PODS:

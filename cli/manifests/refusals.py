@@ -725,3 +725,19 @@ def _spec_of(check: Check) -> Check:
 
 _of_pods: Final = all_of(pod_spec, proc_mounts, lambda spec, at: _host_ports(spec, at, is_template=False))
 POD: Final = object_with({"metadata": metadata_with(dns_name)}, _spec_of(_of_pods))
+
+
+def _of_made_pods(obj: Any, at: Location) -> Iterator[Refusal]:
+    """Check what only the pods of a workload are refused for: the API server takes the template, and no pod comes of it."""
+    job = ("jobTemplate", "spec") if obj.get("kind") == "CronJob" else ()
+    place = (*at, "spec", *job, "template", "spec")
+    spec = obj
+    for part in place:
+        spec = mapping(spec.get(part))
+    told = {location for location, _ in _host_ports(spec, place)}
+    for location, message in (*_host_ports(spec, place, is_template=False), *proc_mounts(spec, place)):
+        if location not in told:
+            yield location, f"{message}: the API server takes the {obj.get('kind')}, and refuses its pods"
+
+
+MADE_PODS: Final = once_for_equal(_of_made_pods)

@@ -129,6 +129,15 @@ def test_an_object_that_cannot_be_used_is_named_with_its_field(tmp_path: Path) -
     assert (waits.unreadable, waits.spec.problem_reason) == (problem, "SetAside")
 
 
+def test_a_class_that_cannot_be_read_ends_no_plan(tmp_path: Path) -> None:
+    """Its kubelet settings were looked at once more, where nothing caught the error."""
+    spec = {"kubelet": {"maxPods": 20}, "tags": {"a": "b"}, "subnetSelectorTerms": [{"tags": []}]}
+    written = {**a_class_manifest("bad"), "spec": {**a_class_manifest("bad")["spec"], **spec}}
+    (tmp_path / "class.json").write_text(json.dumps(written))
+    read = read_inputs(given("-f", str(tmp_path / "class.json")))
+    assert [aside.object for aside in read.set_aside] == ["EC2NodeClass/bad"]
+
+
 def test_commitments_that_have_ended_are_told(folder: Path, capsys: Capture) -> None:
     ends = {"over": "2026-11-20T00:00:00Z", "runs": "2026-11-20T00:00:01Z"}
     reserved = [{"name": name, "instanceType": "m.small", "count": 1, "endsAt": at} for name, at in ends.items()]

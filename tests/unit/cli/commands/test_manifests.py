@@ -139,6 +139,37 @@ def test_a_number_that_no_field_holds_is_told_by_each_command(
         assert f"spec.{field}: {said}" in " ".join("".join(capsys.readouterr()).split())
 
 
+@pytest.mark.parametrize(
+    ("obj", "field"),
+    [
+        ({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {}}, "metadata.name"),
+        ({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": []}}, "metadata.name"),
+        (
+            {
+                "apiVersion": "karpenter.sh/v1",
+                "kind": "NodeClaim",
+                "metadata": {"name": "a"},
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "a"},
+                    "requirements": [],
+                },
+                "status": {"capacity": {"cpu": {}}},
+            },
+            "status.capacity.cpu",
+        ),
+    ],
+)
+def test_what_plan_sets_aside_is_an_error_of_validate(
+    obj: dict[str, Any], field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path / "a.yaml", obj)
+    assert main(["plan", "-f", file, "-o", "json"]) == 1
+    (aside,) = json.loads(capsys.readouterr().out)["setAside"]
+    assert f": document 1: {field}: " in aside["message"]
+    assert main(["validate", "-f", file, "-o", "json"]) == 1
+    assert field in {problem["field"] for problem in json.loads(capsys.readouterr().out)["problems"]}
+
+
 def test_a_kind_that_karpenters_groups_do_not_have_is_no_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,7 +22,7 @@ from cli.manifests.inventory import (
     take_inventory,
 )
 from cli.manifests.reading import parse
-from cli.validation.examine import refused_fields
+from cli.validation.examine import refused_fields, template_findings
 from core import labels
 from core.manifests.wire import resources
 from tests.e2e.parts.processes import LackingError
@@ -736,6 +736,22 @@ def test_a_refused_object_of_another_kind_is_set_aside_too() -> None:
     (kept,) = inventory.objects[resources.POD_DISRUPTION_BUDGETS]
     assert kept.unreadable.startswith("spec.maxUnavailable: cannot stand beside minAvailable")
     assert not inventory.objects.get(resources.LIMIT_RANGES)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "CronJob"])
+def test_a_workload_whose_pods_are_all_refused_is_told_and_set_aside(kind: str) -> None:
+    """With hostNetwork, a pod's ports are the node's, and one is asked for twice; the template keeps what is written."""
+    ports = [{"containerPort": 80}, {"containerPort": 80}]
+    spec = {"hostNetwork": True, "containers": [{"name": "c", "image": "i", "ports": ports}]}
+    of_job = {"jobTemplate": {"spec": {"template": {"spec": spec}}}}
+    document = Document(
+        "a.yaml", 0, merged(BASES[kind], {"spec": of_job if kind == "CronJob" else {"template": {"spec": spec}}})
+    )
+    assert refusals(document.object) == []
+    (told,) = template_findings(document)
+    assert told.field.endswith("template.spec.containers[0].ports[1].hostPort")
+    assert told.message == f"80 is there already: the API server takes the {kind}, and refuses its pods"
+    assert [aside.reason for aside in take_inventory([document]).set_aside] == ["RefusedByAPIServer"]
 
 
 @pytest.mark.parametrize(
