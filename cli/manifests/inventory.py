@@ -372,12 +372,19 @@ def _in_present_form(documents: list[Document], inventory: Inventory) -> list[Do
             inventory.set_aside.append(document.unreadable(kind_read(document) or resources.NODE_POOLS, error))
         else:
             convertible.append(document)
-    by_name = {document.name: document for document in reversed(convertible)}
-    converted = [
-        _replaced(by_name.get(decoding.name_of(obj), convertible[0]), obj)
-        for obj in all_as_v1(document.object for document in convertible)
-    ]
+    origins = {_present_name(document.object): document for document in reversed(convertible)}
+    by_name = {decoding.name_of(document.object): document for document in reversed(convertible)}
+    converted = []
+    for obj in all_as_v1(document.object for document in convertible):
+        name = decoding.name_of(obj)  # a class that a Provisioner has inside is called as its Provisioner
+        converted.append(_replaced(origins.get(_present_name(obj)) or by_name.get(name, convertible[0]), obj))
     return [document for document in documents if _group(document) not in _KARPENTER_GROUPS] + converted
+
+
+def _present_name(obj: dict[str, Any]) -> tuple[str, str]:
+    """Return the kind that an object becomes, and its name."""
+    kind = str(obj.get("kind"))
+    return resources.OLDER_KINDS[kind].kind if kind in resources.OLDER_KINDS else kind, decoding.name_of(obj)
 
 
 def _replaced(document: Document, obj: dict[str, Any]) -> Document:

@@ -223,6 +223,17 @@ def test_an_object_that_cannot_be_read_is_set_aside_with_file_document_and_field
     assert [pod.metadata.name for pod in taken.objects[resources.PODS] if not pod.unreadable] == ["a"]
 
 
+def test_objects_that_share_a_name_keep_their_place_beside_an_older_version() -> None:
+    """One NodeOverlay, which has no v1, gave a class the place of the NodePool of its name."""
+    pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: default}"
+    node_class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default}"
+    overlay = "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {}"
+    taken = inventory(f"{pool}\n---\n{node_class}\n---\n{overlay}")
+    (document,) = taken.documents[resources.EC2_NODE_CLASSES]
+    assert document.index == 1
+    assert [aside.message for aside in taken.set_aside] == ["x.yaml: document 3: metadata.name: is missing"]
+
+
 def test_a_workload_is_set_aside_for_what_a_plugin_reads_of_its_pods() -> None:
     """A LimitRange makes admission read the amounts: the message had neither file nor workload."""
     limits = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: l}\nspec: {limits: [{type: Container, max: {cpu: 9}}]}"
