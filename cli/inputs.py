@@ -148,16 +148,9 @@ def read_inputs(
     TrackedObjects.freeze()  # everything lives as long as the command, so the collector need not visit it
     if left_out:
         write_stderr(*error_lines(together(left_out)), "what cannot be read is left out")
-    for warning in inventory.warnings():
-        warn(warning)
     if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(input_documents)):
         warn(f"no prices of {unlisted} are built in, and those of {region} are used: {fetch_hint(unlisted)}")
-    ours_by_annotation = any(labels.CLAIM in node.annotations for node in snapshot.nodes)
-    command = getattr(arguments, "command", "")
-    if lacking := missing(command, inventory.objects, ours_by_annotation=ours_by_annotation):
-        warn(lacking)
-    if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
-        warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
+    _warn_of_inventory(inventory, snapshot, getattr(arguments, "command", ""))
     dropped = (*_dropped_fields(input_documents), *_unread_values(snapshot))
     for dropped_field in dropped:
         warn(dropped_field["message"])
@@ -170,6 +163,16 @@ def read_inputs(
         warnings=(*(_left_out(error) for error in left_out or ()), *dropped),
         left_out=tuple(left_out or ()),
     )
+
+
+def _warn_of_inventory(inventory: Inventory, snapshot: Snapshot, command: str) -> None:
+    for warning in inventory.warnings():
+        warn(warning)
+    ours_by_annotation = any(labels.CLAIM in node.annotations for node in snapshot.nodes)
+    if lacking := missing(command, inventory.objects, ours_by_annotation=ours_by_annotation):
+        warn(lacking)
+    if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
+        warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
 
 
 def _left_out(error: InputError) -> JsonObject:

@@ -17,9 +17,8 @@ import yaml
 from cli import arguments as shared
 from cli.errors import BAD_INPUT, DONE, NEGATIVE, InputError, error_lines
 from cli.inputs import builtin_or_given, region_of
-from cli.manifests.checks import Excused
 from cli.manifests.documents import ManifestDumper
-from cli.manifests.inventory import Document, kind_read, refused_version_of, skipped_kinds
+from cli.manifests.inventory import Document, Excused, kind_read, refused_version_of, skipped_kinds
 from cli.manifests.reading import UnreadableDocument, gather, read, together
 from cli.terminal.output import escaped_yaml, show
 from cli.terminal.style import write_stderr, write_stdout

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
-from cli.manifests.checks import Excused, generated_name, refusals
+from cli.manifests.checks import Excused as Excused
+from cli.manifests.checks import generated_name, refusals
 from cli.manifests.refusals import POD
 from cli.terminal.output import counted
 from core import labels
