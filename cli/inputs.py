@@ -151,9 +151,7 @@ def read_inputs(
     if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(input_documents)):
         warn(f"no prices of {unlisted} are built in, and those of {region} are used: {fetch_hint(unlisted)}")
     _warn_of_inventory(inventory, snapshot, getattr(arguments, "command", ""))
-    dropped = (*_dropped_fields(input_documents), *_unread_values(snapshot))
-    for dropped_field in dropped:
-        warn(dropped_field["message"])
+    dropped = _told(*_dropped_fields(input_documents), *_unread_values(snapshot))
     return DecisionInputs(
         snapshot,
         time.perf_counter() - started,
@@ -173,6 +171,12 @@ def _warn_of_inventory(inventory: Inventory, snapshot: Snapshot, command: str) -
         warn(lacking)
     if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
+
+
+def _told(*warnings: JsonObject) -> tuple[JsonObject, ...]:
+    for warning in warnings:
+        warn(warning["message"])
+    return warnings
 
 
 def _left_out(error: InputError) -> JsonObject:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -18,7 +18,7 @@ from cli import arguments as shared
 from cli.errors import BAD_INPUT, DONE, NEGATIVE, InputError, error_lines
 from cli.inputs import builtin_or_given, region_of
 from cli.manifests.documents import ManifestDumper
-from cli.manifests.inventory import Document, Excused, kind_read, refused_version_of, skipped_kinds
+from cli.manifests.inventory import Document, is_excused, kind_read, refused_version_of, skipped_kinds
 from cli.manifests.reading import UnreadableDocument, gather, read, together
 from cli.terminal.output import escaped_yaml, show
 from cli.terminal.style import write_stderr, write_stdout
@@ -83,7 +83,7 @@ def run_validate(arguments: argparse.Namespace) -> int:
     )
     findings = [_of_completed(finding, gathered.completed) for finding in findings]
     order = {source: position for position, source in enumerate(gathered.texts)}
-    findings += map(_unreadable, _once_a_template(gathered.unreadable))
+    findings += map(_unreadable, gathered.problems())
     findings.sort(key=lambda finding: order.get(finding.document.source, len(order)))
     _show(findings, arguments.output, len(documents))
     if any(document.is_named for document in gathered.unreadable):
@@ -93,20 +93,10 @@ def run_validate(arguments: argparse.Namespace) -> int:
 
 def _of_completed(finding: Finding, completed: Collection[str]) -> Finding:
     """Return a finding; what is missing is a warning where a kustomization may add it."""
-    if finding.document.source not in completed or not isinstance(finding.message, Excused):
+    if finding.document.source not in completed or not is_excused(finding.message):
         return finding
     message = f"{finding.message}; a kustomization lists the file and may add it: --kustomize examines what it makes"
     return msgspec.structs.replace(finding, message=message, severity=Severity.WARNING)
-
-
-def _once_a_template(problems: Iterable[UnreadableDocument]) -> Iterator[UnreadableDocument]:
-    """Yield the problems; of the documents of one template, whose remedy is the same, the first."""
-    templates: set[str] = set()
-    for problem in problems:
-        if not problem.is_template or problem.error.source not in templates:
-            yield problem
-        if problem.is_template:
-            templates.add(problem.error.source)
 
 
 def _unreadable(problem: UnreadableDocument) -> Finding:

@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
-from cli.manifests.checks import Excused as Excused
-from cli.manifests.checks import generated_name, refusals
+from cli.manifests.checks import Excused, generated_name, refusals
 from cli.manifests.refusals import POD
 from cli.terminal.output import counted
 from core import labels
@@ -223,6 +222,11 @@ def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) 
             inventory.add(resource, obj, document)
     _expand(inventory, max_pods)
     return inventory
+
+
+def is_excused(message: str) -> bool:
+    """Whether the API server refuses the object for something that whoever applies it may still add."""
+    return isinstance(message, Excused)
 
 
 def refusals_of(document: Document) -> Iterator[tuple[str, str]]:

@@ -32,6 +32,7 @@ from cli.manifests.foreign import (
     unlisted_hint,
 )
 from cli.manifests.inventory import LISTS_DEEP_MAX, STANDARD_INPUT, Document, kind_read
+from cli.terminal.output import counted
 from cli.terminal.style import write_stderr
 from core.errors import InvalidInputError
 
@@ -146,6 +147,24 @@ class Input:
                 unreadable.error for unreadable in self.unreadable if unreadable.is_template and not unreadable.is_named
             )
             yield f"left out {_files(left_out)} with templates: {_named(left_out)}: {first.hint}"
+
+    def problems(self) -> Iterator[UnreadableDocument]:
+        """Yield what cannot be read; the templates of a chart, or the documents of one, are one problem: one command helps."""
+        templates: dict[Path, list[UnreadableDocument]] = {}
+        for problem in self.unreadable:
+            if problem.is_template:
+                file = Path(problem.error.source)
+                templates.setdefault(chart_of(file) or file, []).append(problem)
+            else:
+                yield problem
+        for chart, (first, *others) in templates.items():
+            files = {problem.error.source for problem in others} - {first.error.source}
+            if files:
+                what = f"{first.error.problem}; {chart} has {counted(len(files), 'more template')}"
+                error = InputError(what, source=first.error.source, index=first.error.index, hint=first.error.hint)
+                yield first._replace(error=error)
+            else:
+                yield first
 
     def _read(self, source: str, *, is_named: bool) -> None:
         if program := program_in(source):

@@ -360,11 +360,18 @@ spec:
     assert "values[0]: has the placeholder <<AZ>>; fill it in first" in capsys.readouterr().out
 
 
-def test_a_template_of_several_documents_is_one_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_templates_of_a_chart_are_one_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     template = "{{ if .Values.a }}\nkind: Pod\n---\n{{ end }}\nkind: {{ .Values.kind }}\n"
     root = folder(
-        tmp_path, chart__Chart_dot_yaml="name: x\n", chart__templates__a_dot_yaml=template, b_dot_yaml=POD % "b"
+        tmp_path,
+        chart__Chart_dot_yaml="name: x\n",
+        chart__templates__a_dot_yaml=template,
+        chart__templates__b_dot_yaml=template,
+        chart__templates__c_dot_yaml=template,
+        d_dot_yaml=POD % "d",
     )
     main(["validate", "-f", root, "-o", "json"])
     problems = json.loads(capsys.readouterr().out)["problems"]
-    assert [problem["line"] for problem in problems if problem["code"] == "Unreadable"] == [1]
+    (problem,) = [problem for problem in problems if problem["code"] == "Unreadable"]
+    assert (problem["name"], problem["line"]) == (f"{root}/chart/templates/a.yaml", 1)
+    assert f"{root}/chart has 2 more templates" in problem["message"]
