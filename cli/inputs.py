@@ -151,7 +151,7 @@ def read_inputs(
     if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(input_documents)):
         warn(f"no prices of {unlisted} are built in, and those of {region} are used: {fetch_hint(unlisted)}")
     _warn_of_inventory(inventory, snapshot, getattr(arguments, "command", ""))
-    dropped = _told(*_dropped_fields(input_documents), *_unread_values(snapshot))
+    dropped = _printed(*_dropped_fields(input_documents), *_unread_values(snapshot))
     return DecisionInputs(
         snapshot,
         time.perf_counter() - started,
@@ -173,7 +173,7 @@ def _warn_of_inventory(inventory: Inventory, snapshot: Snapshot, command: str) -
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
 
 
-def _told(*warnings: JsonObject) -> tuple[JsonObject, ...]:
+def _printed(*warnings: JsonObject) -> tuple[JsonObject, ...]:
     for warning in warnings:
         warn(warning["message"])
     return warnings
