@@ -355,6 +355,7 @@ _WINDOWS_DOMAIN: Final = re.compile(
     r"""[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}|(?=.{1,255}\Z)[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"""
     r"(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*"
 ).fullmatch
+_NO_WINDOWS_USER: Final = "no user of Windows, such as ContainerUser or DOMAIN\\user"
 _CREDENTIAL_BYTES_MAX: Final = 64 << 10
 
 
@@ -363,7 +364,10 @@ def _windows_user(value: Any, at: Location) -> Iterator[Refusal]:
     if not isinstance(value, str):
         return
     parts = _WINDOWS_USER(value)
-    is_user = parts is not None and parts["user"].strip(". ") and not re.search(r"[\x00-\x1f\x7f]", value)
+    if parts is None:
+        yield at, f"{value!r} is {_NO_WINDOWS_USER}"
+        return
+    is_user = parts["user"].strip(". ") and not re.search(r"[\x00-\x1f\x7f]", value)
     if not is_user or (parts["domain"] is not None and not _WINDOWS_DOMAIN(parts["domain"])):
         yield at, f"{value!r} is no user of Windows, such as ContainerUser or DOMAIN\\user"
 
