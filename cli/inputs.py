@@ -386,14 +386,14 @@ def _without_unreadable(
         leave_out(inventory, of_workloads)
         return _without_unreadable(inventory, catalogue, options, now)
     readers.keep()
-    told = {aside.object for aside in inventory.set_aside}
+    named = {aside.object for aside in inventory.set_aside}
     set_aside = [*inventory.set_aside, *(p.set_aside for p in problems if p.set_aside is not None)]
     for problem in problems:
         if problem.is_warning:
             warn(str(problem))
     for origin, problem in faults:
         aside = origin.unreadable(problem.resource, InvalidInputError(problem.problem, field=problem.field))
-        set_aside += [] if aside.object in told else [aside]  # a pod that waits says what it lacks once more
+        set_aside += [] if aside.object in named else [aside]  # a pod that waits says what it lacks once more
     return _with_set_aside_pods(snapshot, set_aside), tuple(set_aside)
 
 

@@ -462,10 +462,10 @@ def _host_processes(spec: Any, at: Location, contexts: _Contexts) -> Iterator[Re
     of_pod = mapping(mapping(spec.get("securityContext")).get("windowsOptions")).get("hostProcess")
     count = 0
     for place, context in contexts:
-        own = mapping(context.get("windowsOptions")).get("hostProcess")
-        if None not in (own, of_pod) and own is not of_pod:
+        of_container = mapping(context.get("windowsOptions")).get("hostProcess")
+        if None not in (of_container, of_pod) and of_container is not of_pod:
             yield (*place, "windowsOptions", "hostProcess"), "differs from the pod's"
-        count += own is True or (own is None and of_pod is True)
+        count += of_container is True or (of_container is None and of_pod is True)
     if count and spec.get("hostNetwork") is not True:
         yield (*at, "hostNetwork"), "must be true beside hostProcess: true"
     if 0 < count < len(contexts):

@@ -96,9 +96,9 @@ class Document:
 
     def unreadable(self, resource: Resource, error: InvalidInputError) -> SetAside:
         """Return this object as set aside because a field cannot be read."""
-        return self.aside(resource, RunReason.CANNOT_BE_READ, self.told(resource, error))
+        return self.aside(resource, RunReason.CANNOT_BE_READ, self.fault(resource, error))
 
-    def told(self, resource: Resource, error: InvalidInputError) -> str:
+    def fault(self, resource: Resource, error: InvalidInputError) -> str:
         """Return the field that cannot be read, and why; a placeholder in the object is the likely cause."""
         problem = self.placeholder_in(self.object) or error.problem
         return ": ".join(part for part in (field_in(self, resource, error.field), problem) if part)
@@ -258,7 +258,7 @@ def _taken(document: Document, resource: Resource) -> tuple[Any | None, SetAside
         aside = internal_error(f"{resource.kind}/{document.path_name(resource)}", error.__cause__ or error)
         problem = aside.message
     except InvalidInputError as error:
-        problem, aside = document.told(resource, error), document.unreadable(resource, error)
+        problem, aside = document.fault(resource, error), document.unreadable(resource, error)
     rest = decoding.rest_of(resource, document.object)
     if rest is not None:
         rest.unreadable = problem

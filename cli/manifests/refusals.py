@@ -734,9 +734,9 @@ def _of_made_pods(obj: Any, at: Location) -> Iterator[Refusal]:
     spec = obj
     for part in place:
         spec = mapping(spec.get(part))
-    told = {location for location, _ in _host_ports(spec, place)}
+    before = {location for location, _ in _host_ports(spec, place)}
     for location, message in (*_host_ports(spec, place, is_template=False), *proc_mounts(spec, place)):
-        if location not in told:
+        if location not in before:
             yield location, f"{message}: the API server takes the {obj.get('kind')}, and refuses its pods"
 
 

@@ -665,7 +665,7 @@ def admitted_pods(
         if not is_unstored(pod) or pod.metadata.owner_references or pod.unreadable:
             continue
         namespace = pod.metadata.namespace or "default"
-        with suppress(Exception):  # whatever is wrong with it is told where it is translated
+        with suppress(Exception):  # what is wrong with it shows where it is translated
             admitted = admission.admit(namespace, pod.spec)
             refusal = admitted.refusal or quotas.refusal(namespace, admitted.spec)
             expanded.append((pod, msgspec.structs.replace(admitted, refusal=refusal)))
