@@ -15,7 +15,7 @@ import msgspec
 
 from cli.arguments import REGION_DEFAULT, fetch_hint, options_of, refuse_empty, sizing_settings
 from cli.cache import KeptReaders, user_store
-from cli.errors import InputError
+from cli.errors import InputError, error_lines
 from cli.manifests import KUBECTL
 from cli.manifests.inventory import (
     Creations,
@@ -26,7 +26,7 @@ from cli.manifests.inventory import (
     take_inventory,
     unlisted_region,
 )
-from cli.manifests.reading import read
+from cli.manifests.reading import read, together
 from cli.terminal.style import write_stderr
 from core import labels
 from core.api.objects import JsonObject, is_ours, name_of
@@ -104,6 +104,7 @@ class DecisionInputs(msgspec.Struct, frozen=True):
         creations: What the API server would make of Pods and workloads from files.
         set_aside: Objects that are left out because reading them raised.
         warnings: Fields of Karpenter's objects that this version does not know, and drops.
+        left_out: What is wrong with documents of folders that cannot be read.
     """
 
     snapshot: Snapshot
@@ -113,51 +114,73 @@ class DecisionInputs(msgspec.Struct, frozen=True):
     creations: Creations = Creations()
     set_aside: tuple[SetAside, ...] = ()
     warnings: tuple[JsonObject, ...] = ()
+    left_out: tuple[InputError, ...] = ()
 
 
-def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> DecisionInputs:
+def read_inputs(
+    arguments: argparse.Namespace, documents: Sequence[Document] | None = None, *, is_partial: bool = False
+) -> DecisionInputs:
     """Read the manifests (or use `documents`) and the catalogue; warnings go to standard error.
 
     Under `--cluster` the result is the functions' present observation, with their settings, claims and prices.
 
+    With `is_partial`, documents of folders that cannot be read are left out, and told.
+
     Raises:
-        InputError: If any input cannot be parsed; nothing is used then.
+        InputError: If any other input cannot be parsed; nothing is used then.
     """
     started = time.perf_counter()
     if documents is None and getattr(arguments, "cluster", None):
         if getattr(arguments, "price_terms", None):
             raise InputError("the functions' own terms count with --cluster; leave it out", source="--price-terms")
         return _observe_own(arguments, started)
+    left_out: list[InputError] | None = [] if is_partial else None
     with collector_paused():
-        input_documents = _given(arguments) if documents is None else documents
+        input_documents = _given(arguments, left_out) if documents is None else documents
         max_pods = getattr(arguments, "max_pods", EXPANDED_MAX)
         inventory = take_inventory(input_documents, max_pods)
+        if left_out and not inventory.total:
+            raise together(left_out)
         refuse_empty(arguments, inventory.total)
         region = region_of(arguments, input_documents)
         snapshot, set_aside = _assembled(inventory, arguments, region)
         _check_buffers(snapshot, max_pods)
     TrackedObjects.freeze()  # everything lives as long as the command, so the collector need not visit it
-    for warning in inventory.warnings():
-        warn(warning)
+    if left_out:
+        write_stderr(*error_lines(together(left_out)), "what cannot be read is left out")
     if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(input_documents)):
         warn(f"no prices of {unlisted} are built in, and those of {region} are used: {fetch_hint(unlisted)}")
-    ours_by_annotation = any(labels.CLAIM in node.annotations for node in snapshot.nodes)
-    command = getattr(arguments, "command", "")
-    if lacking := missing(command, inventory.objects, ours_by_annotation=ours_by_annotation):
-        warn(lacking)
-    if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
-        warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    dropped = (*_dropped_fields(input_documents), *_unread_values(snapshot))
-    for dropped_field in dropped:
-        warn(dropped_field["message"])
+    _warn_of_inventory(inventory, snapshot, getattr(arguments, "command", ""))
+    dropped = _printed(*_dropped_fields(input_documents), *_unread_values(snapshot))
     return DecisionInputs(
         snapshot,
         time.perf_counter() - started,
         _prices_of(arguments, region),
         creations=inventory.creations,
         set_aside=set_aside,
-        warnings=dropped,
+        warnings=(*(_left_out(error) for error in left_out or ()), *dropped),
+        left_out=tuple(left_out or ()),
     )
+
+
+def _warn_of_inventory(inventory: Inventory, snapshot: Snapshot, command: str) -> None:
+    for warning in inventory.warnings():
+        warn(warning)
+    ours_by_annotation = any(labels.CLAIM in node.annotations for node in snapshot.nodes)
+    if lacking := missing(command, inventory.objects, ours_by_annotation=ours_by_annotation):
+        warn(lacking)
+    if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
+        warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
+
+
+def _printed(*warnings: JsonObject) -> tuple[JsonObject, ...]:
+    for warning in warnings:
+        warn(warning["message"])
+    return warnings
+
+
+def _left_out(error: InputError) -> JsonObject:
+    return {"object": f"File/{error.source}", "reason": "Unreadable", "field": "", "message": error.lines[0]}
 
 
 def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:
@@ -252,12 +275,11 @@ def _check_buffers(snapshot: Snapshot, max_pods: int) -> None:
         raise InputError(problem, hint="--max-pods N raises the bound")
 
 
-def _given(arguments: argparse.Namespace) -> Sequence[Document]:
+def _given(arguments: argparse.Namespace, left_out: list[InputError] | None = None) -> Sequence[Document]:
     """Return the objects of the files, or without files those of the kubeconfig's cluster."""
     if arguments.files:
-        return read(
-            arguments.files, helm=getattr(arguments, "helm", False), kustomize=getattr(arguments, "kustomize", False)
-        )
+        helm, kustomize = getattr(arguments, "helm", False), getattr(arguments, "kustomize", False)
+        return read(arguments.files, helm=helm, kustomize=kustomize, left_out=left_out)
     from cli.cluster.live import read_live
 
     return read_live(arguments.context)

@@ -103,6 +103,10 @@ _ALIKE: Final = 0.85
 _CURRENT: Final = {kind: resource.api_version for kind, resource in resources.BY_KIND.items()}
 
 
+_NAMED_MAX: Final = 5
+"""Most objects that a line about repeated ones names."""
+
+
 class Creations(NamedTuple):
     """What the API server would make of the Pods and workloads of the input.
 
@@ -162,8 +166,11 @@ class Inventory:
         """Return warnings about input that did not fail."""
         if self.skipped:
             yield skipped_kinds(self.skipped)
-        for subject in self.repeated:
-            yield f"{subject} is given more than once: the last one counts"
+        if self.repeated:
+            subjects = [*dict.fromkeys(self.repeated)]
+            shown, more = ", ".join(subjects[:_NAMED_MAX]), len(subjects) - _NAMED_MAX
+            named = f"{shown} and {more} more objects are" if more > 0 else f"{shown} {'are' if subjects[1:] else 'is'}"
+            yield f"{named} given more than once: the last one counts"
         if self.unnamed:
             amount = counted(len(self.unnamed), "object")
             yield f"{amount} with generateName, first {self.unnamed[0]}: kubectl create names them, kubectl apply refuses them"
@@ -215,6 +222,11 @@ def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) 
             inventory.add(resource, obj, document)
     _expand(inventory, max_pods)
     return inventory
+
+
+def is_excused(message: str) -> bool:
+    """Whether the API server refuses the object for something that whoever applies it may still add."""
+    return isinstance(message, Excused)
 
 
 def refusals_of(document: Document) -> Iterator[tuple[str, str]]:

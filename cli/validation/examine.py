@@ -466,7 +466,7 @@ class _Examination:
         yield from _removed(document)
         if (other := other_provider(document)) is not None:
             yield other
-            yield from _faults(document)
+            yield from map(_of_placeholder, _faults(document))
             return
         lost = list(unmatched_values(document, self._known))
         closer = {error.field.rpartition("[")[0] for error in lost if error.severity is Severity.ERROR}
