@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Machine
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Machine, PriceChange
 from core.lifecycle.steps import SHORTEST, CancelDrain, ClaimFacts, Wait, recheck_after
 from core.model.plan import Binding, Hold
 from core.model.pod import Pod
@@ -183,9 +183,22 @@ def reclaimed_at(record: ClaimRecord) -> datetime | None:
 
 
 def held_by(record: ClaimRecord, machine: Machine) -> dict[str, int]:
-    """Return what a claim holds of its NodePool's limits: its machine and, if these count dollars, the machine's price."""
-    price = {quantity.HOURLY: machine.offering.price} if quantity.HOURLY in record.reserved else {}
+    """Return what a launched claim holds of its NodePool's limits: its machine and, if these count dollars, its price."""
+    price = {quantity.HOURLY: record.hourly} if quantity.HOURLY in record.reserved else {}
     return {**quantity.add(machine.capacity, {quantity.NODES: 1}), **price}
+
+
+def price_at_launch(record: ClaimRecord, machine: Machine) -> tuple[PriceChange, ...]:
+    """Return what limits in dollars count of a machine from its launch on, if that may differ from its price in the market.
+
+    It differs with dedicated hardware, a NodeOverlay, or a spot price that has moved since the plan. The claim then counts at
+    its worst until `reconcile` knows the price (`core.lifecycle.metering`).
+    """
+    price, worst = machine.offering.price, record.reserved.get(quantity.HOURLY)
+    planned = {offering.price for offering in record.offerings if offering.key == machine.offering.key}
+    if worst is None or (price and planned == {price}):
+        return ()
+    return (PriceChange(record.requested_at, max(worst, price)),)
 
 
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:

@@ -653,6 +653,17 @@ class ZonesFull(Refusal, frozen=True):
         return f"no subnet of EC2NodeClass {self.node_class} {takes}"
 
 
+class PricesHaveRisen(Refusal, frozen=True):
+    """An instance of it may cost more by now than limits and caps in dollars count for it."""
+
+    reason: ClassVar = ClaimReason.LIMIT_REACHED
+    words: ClassVar = (
+        "prices have risen since its plan: an instance may cost ${price} an hour, and ${counted} are counted for it"
+    )
+    price: str
+    counted: str
+
+
 class NoRoomInLimits(Refusal, frozen=True):
     """Its NodePool's limits are used up."""
 

@@ -27,8 +27,19 @@ from core.lifecycle import steps
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.launching import group_of, is_unanswered, name_tags
 from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.model.catalogue import OfferingKey
 from core.model.node_pool import GROUP_COUNTER
-from core.reasons.code import GROUP_CHANGED, PODS_ELSEWHERE, ClaimReason, DecisionKind, OverLimit, Refusal, Stated
+from core.model.values import quantity
+from core.reasons.code import (
+    GROUP_CHANGED,
+    PODS_ELSEWHERE,
+    ClaimReason,
+    DecisionKind,
+    OverLimit,
+    PricesHaveRisen,
+    Refusal,
+    Stated,
+)
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.nodes import NodeStateReader
@@ -93,6 +104,9 @@ def free_of_launch(record: ClaimRecord, reader: NodeStateReader, claims: ClaimSt
 
 Usage = Callable[[], dict[str, dict[str, int]]]
 """Reads what each counter of limits holds, once for all claims that are looked at together."""
+
+Prices = Callable[[str], Mapping[OfferingKey, int]]
+"""Returns what the offerings of an EC2NodeClass cost an hour now, read once for all claims that are looked at together."""
 
 
 class ClaimLaunch:
@@ -196,16 +210,28 @@ class ClaimLaunch:
         """
         fresh = [member for member in members if not member.attempts]
         used = cache(lambda: {usage.node_pool: usage.reserved for usage in self._claims.usage()})
-        objections = {m.name: objection for m in fresh if (objection := self._objection(m, reader, used)) is not None}
+        prices = cache(self._prices)
+        objections = {
+            m.name: objection for m in fresh if (objection := self._objection(m, reader, used, prices)) is not None
+        }
         groups = {group_of(member) for member in fresh if member.name in objections} - {""}
         others = [member.name for member in fresh if group_of(member) in groups]
         return dict.fromkeys(others, GROUP_CHANGED) | objections
 
-    def _objection(self, record: ClaimRecord, reader: NodeStateReader, used: Usage) -> Refusal | None:
+    def _objection(self, record: ClaimRecord, reader: NodeStateReader, used: Usage, prices: Prices) -> Refusal | None:
         """Return why the claim must not be launched any more, None if nothing is against it."""
         if record.awaits_pods and not reader.unbound_pods(record.plan.pods):
             return PODS_ELSEWHERE
-        return self._limit_in_the_way(record, reader, used)
+        return self._limit_in_the_way(record, reader, used) or _rise_in_the_way(record, prices)
+
+    def _prices(self, class_name: str) -> Mapping[OfferingKey, int]:
+        """Return what each offering of an EC2NodeClass costs an hour now; none if the class is gone."""
+        try:
+            node_class = self._observer.node_class(class_name)
+        except NotFoundError:
+            return {}
+        types = self._observer.open_market.catalogue([node_class], self._clock.now()).types_for(class_name)
+        return {offering.key: offering.price for instance_type in types for offering in instance_type.offerings}
 
     def _end(
         self, record: ClaimRecord, objection: Refusal, reader: NodeStateReader, report: RunReport
@@ -280,6 +306,18 @@ def _exceeded(
         if exceeded:
             over[counter] = exceeded[0]
     return over
+
+
+def _rise_in_the_way(record: ClaimRecord, prices: Prices) -> Refusal | None:
+    """Return that an instance may cost more by now than limits and caps in dollars count for the claim."""
+    counted = record.reserved.get(quantity.HOURLY)
+    if counted is None:
+        return None
+    known_prices = prices(record.plan.node_class.name)
+    most = max((known_prices.get(offering.key, 0) for offering in record.offerings), default=0)
+    if most <= counted:
+        return None
+    return PricesHaveRisen(*(quantity.render(amount, quantity.HOURLY) for amount in (most, counted)))
 
 
 def _holder(counter: str) -> str:

@@ -438,6 +438,10 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     (base.PODS_ELSEWHERE, "none of its pods waits for a node any more"),
     (base.DenialsPause(("a", "b")), "a; b"),
     (base.DenialIsTried("a"), "another claim is retrying: a"),
+    (
+        base.PricesHaveRisen("0.3", "0.2"),
+        "prices have risen since its plan: an instance may cost $0.3 an hour, and $0.2 are counted for it",
+    ),
     (base.OverLimit("NodePool d", "cpu"), "NodePool d is over its limit of cpu without this claim's instance"),
     (runs.BudgetsSpent(("d", "e"), "Drifted"), "NodePools d, e let no more nodes go for Drifted"),
     *((pods.VolumeUnusable(cause, "a/c", "o"), words) for cause, words in OF_VOLUMES.items()),
