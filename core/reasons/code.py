@@ -150,7 +150,7 @@ class ClaimReason(ReasonCode):
     )
     EXPIRES_TOO_SOON = (
         "ExpiresTooSoon",
-        "Its expireAfter is shorter than the ten minutes for which a node works at least; those count.",
+        "A NodePool's expireAfter is shorter than the 10 minutes for which a node works at least; those count.",
         "Raise expireAfter: nodes are replaced all the time.",
     )
     CLOSED_BUT_OCCUPIED = (

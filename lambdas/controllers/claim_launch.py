@@ -134,13 +134,13 @@ class ClaimLaunch:
         Before the first attempt: its pods must wait, and its NodePool must have room within its limits. A shared launch without
         an answer is requested for all of its claims by the first one; the others stay unchanged until then. Raises PortError.
         """
-        members = [record]
+        members, every = [record], cache(self._claims.all)
         if record.first and not record.attempts:
             if record.first != record.name and is_unanswered(self._claims.get(record.first), record.first):
                 return record
-            members = self._members(record)
+            members = self._members(record, every)
         wanted, kept = list[ClaimRecord](), dict[str, ClaimRecord]()
-        others = self._of_groups(members)
+        others = _of_groups(members, every)
         objections = self._objections((*members, *others), reader)
         for other in others:
             if other.name in objections:
@@ -157,26 +157,11 @@ class ClaimLaunch:
         launched = self._request(wanted, report) if wanted else {}
         return (kept | launched).get(record.name)
 
-    def _of_groups(self, members: Sequence[ClaimRecord]) -> tuple[ClaimRecord, ...]:
-        """Return the claims of other launches that were not asked for yet and are for the same groups, by name.
-
-        Each launch sees its own claims; the first one that is given up may leave room for the next, and a part would start.
-        """
-        groups = {group_of(member) for member in members if not member.attempts} - {""}
-        if not groups:
-            return ()
-        names = {member.name for member in members}
-        every = (record for record in self._claims.all() if record.name not in names and group_of(record) in groups)
-        waiting = (r for r in every if r.phase is ClaimPhase.REQUESTED and r.deletion is None and not r.attempts)
-        return tuple(sorted(waiting, key=lambda record: record.name))
-
-    def _members(self, record: ClaimRecord) -> list[ClaimRecord]:
+    def _members(self, record: ClaimRecord, every: Callable[[], Sequence[ClaimRecord]]) -> list[ClaimRecord]:
         """Return the claims for which the first one requests the launch; another is alone, since the first has an answer."""
         if record.first != record.name:
             return [record]
-        members = sorted(
-            (r for r in self._claims.all() if is_unanswered(r, record.name)), key=lambda claim: claim.share
-        )
+        members = sorted((r for r in every() if is_unanswered(r, record.name)), key=lambda claim: claim.share)
         if not members or members[0].name != record.name:
             return [record]  # another run has had an answer since the record was read
         return [self._launcher.joined(claim, members[0]) for claim in members]
@@ -318,3 +303,17 @@ def _rise_in_the_way(record: ClaimRecord, prices: Prices) -> Refusal | None:
     if most <= counted:
         return None
     return PricesHaveRisen(*(quantity.render(amount, quantity.HOURLY) for amount in (most, counted)))
+
+
+def _of_groups(members: Sequence[ClaimRecord], every: Callable[[], Sequence[ClaimRecord]]) -> tuple[ClaimRecord, ...]:
+    """Return the claims of other launches that were not asked for yet and are for the same groups, by name.
+
+    Each launch sees its own claims; the first one that is given up may leave room for the next, and a part would start.
+    """
+    groups = {group_of(member) for member in members if not member.attempts} - {""}
+    if not groups:
+        return ()
+    names = {member.name for member in members}
+    others = (record for record in every() if record.name not in names and group_of(record) in groups)
+    waiting = (r for r in others if r.phase is ClaimPhase.REQUESTED and r.deletion is None and not r.attempts)
+    return tuple(sorted(waiting, key=lambda record: record.name))

@@ -22,8 +22,8 @@ from core.calendars import hours_of, instant, wall_time, zone
 from core.disruption.budgets import UNNAMED, allowed
 from core.forecast import (
     LONGEST,
-    SPARE_PLACES,
     SLOTS_MAX,
+    SPARE_PLACES,
     Forecast,
     ForecastRules,
     GrowthHistory,
