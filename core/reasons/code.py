@@ -150,7 +150,7 @@ class ClaimReason(ReasonCode):
     )
     EXPIRES_TOO_SOON = (
         "ExpiresTooSoon",
-        "Its expireAfter is shorter than the ten minutes for which a node works at least; those count.",
+        "A NodePool's expireAfter is shorter than the 10 minutes for which a node works at least; those count.",
         "Raise expireAfter: nodes are replaced all the time.",
     )
     CLOSED_BUT_OCCUPIED = (
@@ -651,6 +651,17 @@ class ZonesFull(Refusal, frozen=True):
         """The sentence for people."""
         takes = f"has the free addresses that its node takes ({', '.join(self.zones)})"
         return f"no subnet of EC2NodeClass {self.node_class} {takes}"
+
+
+class PricesHaveRisen(Refusal, frozen=True):
+    """An instance of it may cost more by now than limits and caps in dollars count for it."""
+
+    reason: ClassVar = ClaimReason.LIMIT_REACHED
+    words: ClassVar = (
+        "prices have risen since its plan: an instance may cost ${price} an hour, and ${counted} are counted for it"
+    )
+    price: str
+    counted: str
 
 
 class NoRoomInLimits(Refusal, frozen=True):

@@ -166,8 +166,8 @@ class PodReason(ReasonCode):
     )
     SET_ASIDE = (
         "SetAside",
-        "The pod causes an error in our code, so it is left out of every plan; the others are not affected.",
-        "Report it with the pod's manifest: it is a defect. The log has the traceback.",
+        "The pod is left out of every plan: a field is unreadable, or it causes an error in our code. Others are planned.",
+        "Correct the field that the message names. If it names none, report the pod's manifest: it is a defect.",
     )
     GROUP_NOT_FOUND = (
         "GroupNotFound",

@@ -208,7 +208,7 @@ def why_no_fallback(snapshot: Snapshot, pod: str, cap: str) -> Unschedulable:
 
 def _amounts_of(state: StateNode, snapshot: Snapshot, price_of: Callable[[StateNode], int]) -> dict[str, int]:
     """Return what caps count of a node: while it leaves, only what it costs, until it is gone."""
-    price = {quantity.HOURLY: state.capacity.get(quantity.HOURLY) or price_of(state)}
+    price = {quantity.HOURLY: max(state.capacity.get(quantity.HOURLY, 0), price_of(state))}
     return price if state.is_marked_for_deletion(snapshot) else {**state.capacity, quantity.NODES: 1, **price}
 
 
