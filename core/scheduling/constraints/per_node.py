@@ -113,7 +113,7 @@ class AttachLimits(Constraint):
 
 def _names_taken(pods: PodGroup, attached: Attachments) -> bool:
     """Whether the pods name an EBS volume that another pod of the node uses."""
-    return any(use.inline and (EBS_DRIVER, use.inline) in attached for use in pods.signature.spec.volumes)
+    return any(volume in attached for volume in pods.volumes.inline)
 
 
 # Host ports: two pods cannot open the same one on one node.
