@@ -28,8 +28,8 @@ from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.launching import group_of, is_unanswered, name_tags
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.catalogue import OfferingKey
-from core.model.node_pool import GROUP_COUNTER
 from core.model.values import quantity
+from core.pools import holder
 from core.reasons.code import (
     GROUP_CHANGED,
     PODS_ELSEWHERE,
@@ -255,7 +255,7 @@ class ClaimLaunch:
         if over and name in over:  # a calendar may raise it
             over = _exceeded(record, {**limits, name: {**limits[name], **reader.limits_in_force().get(name, {})}}, used)
         counter = min(over, default=None)
-        return None if counter is None else OverLimit(_holder(counter), over[counter])
+        return None if counter is None else OverLimit(holder(counter), over[counter])
 
     def adopt(
         self, record: ClaimRecord, step: steps.Adopt, reader: NodeStateReader, report: RunReport
@@ -303,14 +303,6 @@ def _rise_in_the_way(record: ClaimRecord, prices: Prices) -> Refusal | None:
     if most <= counted:
         return None
     return PricesHaveRisen(*(quantity.render(amount, quantity.HOURLY) for amount in (most, counted)))
-
-
-def _holder(counter: str) -> str:
-    """Return what a counter is of, in words: a cap is named `Calendar/cap`."""
-    if not counter.startswith(GROUP_COUNTER):
-        return f"NodePool {counter}"
-    group = counter.removeprefix(GROUP_COUNTER)
-    return f"cap {group}" if "/" in group else f"group {group}"
 
 
 def _of_groups(members: Sequence[ClaimRecord], every: Callable[[], Sequence[ClaimRecord]]) -> tuple[ClaimRecord, ...]:
