@@ -10,7 +10,7 @@ import msgspec
 from core import labels
 from core.errors import InvalidInputError
 from core.manifests.admission import PodAdmission
-from core.manifests.pods import PodTranslator
+from core.manifests.pods import PodTranslator, is_infeasible
 from core.manifests.wire import resources
 from core.manifests.wire.objects import (
     ACTIVE_CAPACITY,
@@ -220,11 +220,11 @@ class Successors:
     def of(self, pod: WirePod, translated: Pod) -> Successor | None:
         """Return what follows a pod; None for a pod like it, also if the template cannot be read."""
         reference = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
-        if reference is None or not (self._owners or self._deployments) or pod.unreadable:
+        if reference is None or pod.unreadable:
             return None
         template, is_revised = self._template_of(pod, reference)
         if template is None:
-            return None
+            return self._at_full_size(pod, translated)
         try:
             coming = self._successor(pod, template, is_revised=is_revised)
         except InvalidInputError:
@@ -232,6 +232,16 @@ class Successors:
         if coming is None or (coming.labels == translated.labels and coming.spec == translated.spec):
             return None
         return coming
+
+    def _at_full_size(self, pod: WirePod, translated: Pod) -> Successor | None:
+        """Return a pod like one whose resize its node cannot grant: another node may, so the next pod asks for all of it."""
+        if not is_infeasible(pod.status):
+            return None
+        requests = quantity.maximum([translated.spec.requests, self._pods.spec(pod.spec).requests])
+        if requests == translated.spec.requests:
+            return None
+        spec = msgspec.structs.replace(translated.spec, requests=requests)
+        return Successor(labels=translated.labels, spec=spec)
 
     def _template_of(self, pod: WirePod, reference: OwnerReference) -> tuple[PodTemplate | None, bool]:
         """Return the template that the pod's controller uses next, and whether the pod is of another one."""

@@ -85,19 +85,18 @@ def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
     Raises:
         InvalidInputError: If a quantity cannot be read or is negative.
     """
-    spec, status = pod.spec, pod.status
-    is_infeasible = _is_infeasible(status)
+    spec, status, is_ignored = pod.spec, pod.status, is_infeasible(pod.status)
     requests = _sum_of(spec, _asked_for, field="spec")
-    of_status = _ContainerStatuses(status, is_infeasible=is_infeasible)
+    of_status = _ContainerStatuses(status, is_infeasible=is_ignored)
     granted, has = _pod_level_status(status)
     if granted is None or not has:
         counted = [_sum_of(spec, of_status.granted, field="spec"), _sum_of(spec, of_status.has, field="spec")]
     else:
         counted = [granted, has]
-    total = quantity.maximum(counted if is_infeasible else [requests, *counted])
+    total = quantity.maximum(counted if is_ignored else [requests, *counted])
     of_whole = _pod_level(spec, requests, field="spec")
     if of_whole and has is not None:
-        pod_level = [{} if is_infeasible else of_whole, has, granted or {}]
+        pod_level = [{} if is_ignored else of_whole, has, granted or {}]
         of_whole = {name: amount for name, amount in quantity.maximum(pod_level).items() if is_pod_level(name)}
     return _with_overhead(total | of_whole, spec, field="spec")
 
@@ -109,7 +108,8 @@ def states_resources(status: wire_pod.PodStatus) -> bool:
     return of_pod or any(c.resources is not None or c.allocated_resources is not None for c in containers)
 
 
-def _is_infeasible(status: wire_pod.PodStatus) -> bool:
+def is_infeasible(status: wire_pod.PodStatus) -> bool:
+    """Whether the node cannot grant the resize that a pod asks for."""
     pending = status.condition("PodResizePending")
     return pending is not None and pending.reason == _INFEASIBLE
 

@@ -65,7 +65,7 @@ from core.scheduling.primitives import (
     memo,
 )
 from core.scheduling.topology.groups import AFFINITY, SPREAD, Namespaces, Topology
-from core.scheduling.volume_binding import NO_VOLUMES, Refused, VolumeIndex, VolumeNeeds
+from core.scheduling.volume_binding import FIRST_CHOICE, NO_VOLUMES, VolumeChoice, VolumeIndex, VolumeNeeds
 from core.spending import holds_back
 
 if TYPE_CHECKING:
@@ -383,7 +383,7 @@ class SchedulingContext:
         constraints: ConstraintTypes = CONSTRAINTS,
         known: KnownParts | None = None,
         watch: Callable[[], None] = lambda: None,
-        refused_volumes: Refused = frozenset(),
+        volume_choice: VolumeChoice = FIRST_CHOICE,
     ) -> None:
         """Prepare the snapshot.
 
@@ -392,11 +392,11 @@ class SchedulingContext:
             constraints: The constraints to plan by.
             known: Keeps parts of it for the next.
             watch: Called often; raises OutOfTimeError when the time for the decision is over.
-            refused_volumes: Free volumes that are not assigned to these claims.
+            volume_choice: Who gets which free volume.
         """
         self.snapshot = snapshot
         self.watch = watch
-        self._refused_volumes = refused_volumes
+        self._volume_choice = volume_choice
         self.coverage = coverage_of(snapshot)
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
@@ -410,7 +410,7 @@ class SchedulingContext:
         concerned = (*self.pending, *bound, *successors.values(), *_with_nominations(snapshot))
         self.axis = ResourceAxis(_requested(snapshot, concerned), _offered(snapshot, self.states))
         self.table = RequirementTable(_labels_of_nodes(snapshot))
-        self.volumes = volumes = VolumeIndex(snapshot, refused_volumes)
+        self.volumes = volumes = VolumeIndex(snapshot, volume_choice)
         self.daemons = daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         reads, questions = reads_of(constraints), known.questions if known is not None else None
         shared_claims = volumes.binding.shared_claims((*self.pending, *bound))
@@ -564,21 +564,16 @@ class SchedulingContext:
         A volume that is kept for a pod with a nominated node is given up, too: whoever comes first takes it. None if no free
         volume is kept for any of these.
         """
-        with_volumes = [pod for pod in waiting if pod.spec.volumes]
-        more = self.volumes.binding.assigned_to(
-            (*with_volumes, *_with_nominations(self.snapshot)) if with_volumes else ()
-        )
-        if not more:
-            return None
-        return self._again(self._refused_volumes | more)
+        other = self.volumes.binding.other_choice(waiting, _with_nominations(self.snapshot))
+        return self._again(other) if other is not None else None
 
     def before_gangs(self) -> SchedulingContext:
         """Return the snapshot, prepared once more, without a decision about groups."""
-        return self._again(self._refused_volumes)
+        return self._again(self._volume_choice)
 
-    def _again(self, refused: Refused) -> SchedulingContext:
+    def _again(self, choice: VolumeChoice) -> SchedulingContext:
         without_commitments = tuple(constraint for constraint in self.constraints if constraint is not Commitments)
-        return SchedulingContext(self.snapshot, without_commitments, watch=self.watch, refused_volumes=refused)
+        return SchedulingContext(self.snapshot, without_commitments, watch=self.watch, volume_choice=choice)
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
         """Return the constraints of a new plan; nodes at the positions `vanished` use nothing of the limits."""

@@ -380,6 +380,7 @@ class PendingGroup(msgspec.Struct, eq=False):
             keep their domains are counted there (docs/engineering/handbook/command-validation.md).
         turn: The turn of the group that starts together to which they belong; None for all other pods, which come later.
         may_wait: Whether they need no node yet, so that they take room last.
+        takes_over: Whether they have a free volume that others gave up, so that they come after these others.
     """
 
     pod_group: PodGroup
@@ -391,6 +392,7 @@ class PendingGroup(msgspec.Struct, eq=False):
     placed: int = 0
     turn: int | None = None
     may_wait: bool = False
+    takes_over: bool = False
 
     @property
     def avoids_recently_changed(self) -> bool:

@@ -76,13 +76,13 @@ def with_fitting_volumes(context: SchedulingContext) -> SchedulingContext:
     """Return the context in which free volumes are assigned to claims so that the most pods get a place.
 
     Volumes are assigned before pods are placed. A pod that finds no place with its volume gives it up for others, and tries the
-    next that fits.
+    next that fits. One plan shows which pods find none with any volume: others come before these.
     """
     best, least = context, -1
     for _ in range(VOLUME_CHOICES_MAX):
         solution, _ = planned(context, frozenset(), consolidation=False)
         waiting = [pod for group in solution.unplaced for pod in group.pods[group.placed :]]
-        if least < 0 or len(waiting) < least:
+        if not context.volumes.binding.is_open and (least < 0 or len(waiting) < least):
             best, least = context, len(waiting)
         again = context.with_other_volumes(waiting)
         if again is None:

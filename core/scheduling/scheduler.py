@@ -346,8 +346,9 @@ def queue_of(context: SchedulingContext, pods: _PodLists, displaced: _PodLists =
         pods: Lists of pods, each with the nodes that are no room for these. Pods that are held back are left out.
         displaced: Such lists of pods that a target moves.
     """
-    grouped: dict[tuple[int, Avoids, bool, bool, bool, int | None], PendingGroup] = {}
+    grouped: dict[tuple[int, Avoids, bool, bool, bool, bool, int | None], PendingGroup] = {}
     turns = context.gang_plan.turns if context.gang_plan.uses_turns else {}
+    takes_over_volume = context.volumes.binding.takes_over
     any_later, held, group_of = bool(context.node_index.drained_later), context.holds.held, context.pod_groups.of
     lists = (*((*part, False) for part in pods), *((*part, True) for part in displaced))
     for some, avoids, is_displaced in lists:
@@ -357,11 +358,12 @@ def queue_of(context: SchedulingContext, pods: _PodLists, displaced: _PodLists =
             keeps_room = bool(pod.annotations) and is_spare(pod)
             turn = turns.get(pod.key) if turns else None
             waits = bool(pod.annotations) and context.may_wait(pod)
-            key = (pod_group.index, avoids, is_displaced, avoids_later, keeps_room or waits, turn)
+            takes_over = bool(pod.spec.volumes) and takes_over_volume(pod)
+            key = (pod_group.index, avoids, is_displaced, avoids_later, keeps_room or waits, takes_over, turn)
             pending_group = grouped.get(key)
             if pending_group is None:
                 pending_group = grouped[key] = PendingGroup(
-                    pod_group, [], avoids, is_displaced, avoids_later, turn=turn, may_wait=waits
+                    pod_group, [], avoids, is_displaced, avoids_later, turn=turn, may_wait=waits, takes_over=takes_over
                 )
             pending_group.pods.append(pod)
     for pending_group in grouped.values():
@@ -389,7 +391,11 @@ def _order(pending_group: PendingGroup) -> tuple[object, ...]:
     first = pending_group.pods[0]
     requests = first.spec.requests
     importance = -first.spec.priority if go_by_priority(pending_group.pod_group) else 0
-    turn = (pending_group.may_wait, True, 0) if pending_group.turn is None else (False, False, pending_group.turn)
+    turn = (
+        (pending_group.may_wait, True, pending_group.takes_over)
+        if pending_group.turn is None
+        else (False, False, pending_group.turn)
+    )
     return (is_spare(first), *turn, importance, -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
 
@@ -39,19 +40,41 @@ _WITHOUT_ZONE: Final = (
 )
 """Drivers whose volumes have no node affinity: pods in all zones may share one."""
 
+_NOT_CREATED: Final = datetime.max.replace(tzinfo=UTC)
+"""Sort key of pods without a creation time: they come after all others of their priority."""
+
 ClaimKey = tuple[str, str]
 """Namespace and name of a PersistentVolumeClaim."""
 
-Refused = frozenset[tuple[ClaimKey, str]]
-"""Claims and free volumes that are not assigned to them: with these, the pods found no place."""
+Assignments = frozenset[tuple[ClaimKey, str]]
+"""Claims and the names of free volumes that are kept for them."""
+
+
+class VolumeChoice(msgspec.Struct, frozen=True):
+    """Who gets which free volume, after plans in which some pods found no place with theirs.
+
+    Attributes:
+        refused: Claims and free volumes that are not assigned to them.
+        kept: Claims whose pods have a place → the node affinity of their volumes, which theirs must have again.
+        hopeless: Keys of pods that have no place with any volume: they get one last.
+        is_open: Whether pods without a place share all other volumes, which shows who is hopeless.
+    """
+
+    refused: Assignments = frozenset()
+    kept: Mapping[ClaimKey, tuple[NodeSelectorTerm, ...]] = {}
+    hopeless: frozenset[str] = frozenset()
+    is_open: bool = False
+
+
+FIRST_CHOICE: Final = VolumeChoice()
 
 
 class VolumeBinding:
     """The unbound claims of a snapshot's pods, and the free volumes that kube-scheduler would bind them to."""
 
-    def __init__(self, snapshot: Snapshot, refused: Refused = frozenset()) -> None:
+    def __init__(self, snapshot: Snapshot, choice: VolumeChoice = FIRST_CHOICE) -> None:
         self._snapshot = snapshot
-        self._refused = refused
+        self._choice = choice
         self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
         self._classes = {storage.name: storage for storage in snapshot.storage_classes}
         self._default_class = default_class(snapshot.storage_classes)
@@ -64,12 +87,39 @@ class VolumeBinding:
     def free_volume(self, claim: ClaimKey) -> PersistentVolume | None:
         """Return the free volume that is kept for an unbound claim, None if there is none.
 
-        Each waiting claim gets one of its own beforehand: the smallest that fits it and the node affinity of its pod.
+        Each waiting claim gets its own volume beforehand: the smallest that fits it and the node affinity of its pod.
         """
         volume: PersistentVolume | None = self._assigned.get(claim)
         return volume
 
-    def assigned_to(self, pods: Iterable[Pod]) -> Refused:
+    @property
+    def is_open(self) -> bool:
+        """Whether claims share volumes, so that no plan may be carried out."""
+        return self._choice.is_open
+
+    def other_choice(self, waiting: Iterable[Pod], nominated: Iterable[Pod]) -> VolumeChoice | None:
+        """Return the next choice, in which pods without a place give up their volumes; None if no volume is kept for them.
+
+        Pods that have a place keep it.
+        """
+        waiting = [pod for pod in waiting if pod.spec.volumes]
+        if self._choice.is_open:
+            return msgspec.structs.replace(self._choice, is_open=False, hopeless=frozenset(pod.key for pod in waiting))
+        given_up = self.assigned_to((*waiting, *nominated) if waiting else ())
+        if not given_up:
+            return None
+        kept = {key: v.node_terms for key, v in self._assigned.items() if (key, v.name) not in given_up}
+        refused = self._choice.refused | given_up
+        return VolumeChoice(refused, kept, self._choice.hopeless, is_open=not self._choice.refused)
+
+    def takes_over(self, pod: Pod) -> bool:
+        """Whether a pod gets a volume that others gave up: it must not take their places from those that have one."""
+        if not (self._choice.refused and pod.spec.volumes):
+            return False
+        keys = [(pod.namespace, name) for name in pod.claim_names()]
+        return any(key in self._assigned and key not in self._choice.kept for key in keys)
+
+    def assigned_to(self, pods: Iterable[Pod]) -> Assignments:
         """Return the unbound claims of pods, each with the free volume that is kept for it."""
         if not self._assigned:
             return frozenset()
@@ -118,7 +168,10 @@ class VolumeBinding:
 
     @cached_property
     def _assigned(self) -> Mapping[ClaimKey, PersistentVolume]:
-        """Assign free volumes to the unbound claims of waiting pods, in the order of the pods' keys."""
+        """Assign free volumes to the unbound claims of waiting pods, in the order in which kube-scheduler takes these.
+
+        Pods that have a place with theirs come first, and those that have none with any volume last.
+        """
         free = sorted(self._snapshot.volumes, key=lambda volume: (volume.size, volume.name))
         named = {claim.volume_name for claim in self._claims.values()}
         hosts = _hostnames(self._snapshot)
@@ -126,13 +179,19 @@ class VolumeBinding:
         free = [
             v for v in free if v.is_free and v.name not in named and not (v.is_local and _is_without_host(v, hosts))
         ]
+        users = [pod for pod in self._snapshot.pods if pod.spec.volumes and _is_scheduled_next(pod)]
         assigned: dict[ClaimKey, PersistentVolume] = {}
-        for pod in sorted(self._snapshot.pods, key=lambda pod: pod.key) if free else ():
-            if pod.spec.volumes and not pod.node_name and not pod.is_terminal:
-                for key, volume in self._assigned_to(pod, free, assigned):
-                    assigned[key] = volume
+        for pod in sorted(users, key=self._turn) if free else ():
+            for key, volume in self._assigned_to(pod, free, assigned):
+                assigned[key] = volume
+                if volume in free:
                     free.remove(volume)
         return assigned
+
+    def _turn(self, pod: Pod) -> tuple[object, ...]:
+        keeps = any((pod.namespace, name) in self._choice.kept for name in pod.claim_names())
+        age = (pod.created_at or _NOT_CREATED, pod.key)
+        return (not keeps, pod.key in self._choice.hopeless, -pod.spec.priority, *age)
 
     def _assigned_to(
         self, pod: Pod, free: list[PersistentVolume], assigned: Mapping[ClaimKey, PersistentVolume]
@@ -154,16 +213,37 @@ class VolumeBinding:
                 continue
             request = claim.request if claim is not None else use.request
             taken = [volume for _, volume in chosen]
-            others = (
-                candidate for candidate in free if candidate not in taken and (key, candidate.name) not in self._refused
-            )
-            for volume in _fitting(key, request, storage.name, others):
+            others = (candidate for candidate in free if candidate not in taken and self._may_have(key, candidate))
+            fitting = _fitting(key, request, storage.name, others)
+            if self._choice.is_open and key not in self._choice.kept:
+                fitting = _in_one(key, fitting)
+            for volume in fitting:
                 here = list(_where(where, volume))
                 if here:
                     where = here
                     chosen.append((key, volume))
                     break
         return chosen
+
+    def _may_have(self, claim: ClaimKey, volume: PersistentVolume) -> bool:
+        if (claim, volume.name) in self._choice.refused:
+            return False
+        kept = self._choice.kept.get(claim)
+        return kept is None or kept == volume.node_terms
+
+
+def _in_one(claim: ClaimKey, volumes: Iterable[PersistentVolume]) -> Iterator[PersistentVolume]:
+    """Return a volume that may be wherever one of these is, if there is any."""
+    several = list(volumes)
+    if several:
+        anywhere = any(not volume.node_terms for volume in several)
+        terms = () if anywhere else tuple(dict.fromkeys(term for volume in several for term in volume.node_terms))
+        yield msgspec.structs.replace(several[0], name="/".join(claim), node_terms=terms)
+
+
+def _is_scheduled_next(pod: Pod) -> bool:
+    """Whether kube-scheduler looks for a node for a pod: neither for one with scheduling gates nor for one that ends."""
+    return pod.is_active and not pod.node_name and not pod.is_gated
 
 
 def _where(ways: Iterable[Requirements], volume: PersistentVolume) -> Iterator[Requirements]:
@@ -230,6 +310,7 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
     Attributes:
         alternatives: Alternative node requirements; a single empty one without volumes.
         attachments: (CSI driver, volume) for each volume to attach, sorted; a volume that pods share appears once per node.
+        inline: EBS volumes that the pod itself names, sorted: one pod of a node uses each.
         exclusive: Namespace and name of each ReadWriteOncePod claim: of the pods of a plan, one gets it.
         refusal: Why the pod cannot run until its volumes are repaired; None if it can.
         is_group: Whether a group's domain alone is in the alternatives: it says where the pod may move, and no volume follows.
@@ -237,6 +318,7 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
 
     alternatives: Alternatives = (Requirements(),)
     attachments: tuple[tuple[str, str], ...] = ()
+    inline: tuple[tuple[str, str], ...] = ()
     exclusive: tuple[str, ...] = ()
     refusal: Refusal | None = None
     is_group: bool = False
@@ -255,13 +337,13 @@ NO_VOLUMES: Final = VolumeNeeds()
 class VolumeIndex:
     """Claims, volumes and classes by name, and the needs of pods that follow from them (Karpenter, volume topology)."""
 
-    def __init__(self, snapshot: Snapshot, refused: Refused = frozenset()) -> None:
+    def __init__(self, snapshot: Snapshot, choice: VolumeChoice = FIRST_CHOICE) -> None:
         self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
         self._volumes = {volume.name: volume for volume in snapshot.volumes}
         self._classes = {storage.name: storage for storage in snapshot.storage_classes}
         self._default_class = default_class(snapshot.storage_classes)
         self._hosts = _hostnames(snapshot)
-        self.binding = VolumeBinding(snapshot, refused)
+        self.binding = VolumeBinding(snapshot, choice)
 
     @property
     def reads_node_names(self) -> bool:
@@ -285,6 +367,7 @@ class VolumeIndex:
             return NO_VOLUMES
         merged: Alternatives = (Requirements(),)
         attachments: set[tuple[str, str]] = set()
+        inline: set[tuple[str, str]] = set()
         exclusive: set[str] = set()
         for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
             claim_needs = self._needs_of(pod.namespace, name, use)
@@ -299,12 +382,13 @@ class VolumeIndex:
             if other:
                 return _unusable(VolumeCause.USED_BY, f"{pod.namespace}/{name}", other)
             attachments.update(claim_needs.attachments)
+            inline.update(claim_needs.inline)
             if self.binding.is_exclusive((pod.namespace, name)):
                 exclusive.add(f"{pod.namespace}/{name}")
             merged = tuple(_product(merged, claim_needs.alternatives))
             if not merged:
                 return _unusable(VolumeCause.EXCLUDES_OTHERS, name)
-        return VolumeNeeds(merged, tuple(sorted(attachments)), tuple(sorted(exclusive)))
+        return VolumeNeeds(merged, tuple(sorted(attachments)), tuple(sorted(inline)), tuple(sorted(exclusive)))
 
     def volumes_that_demand(self, pod: Pod, key: str) -> list[str]:
         """Return the pod's claims whose volumes or classes require a label, each with its volume if it has one."""
@@ -330,7 +414,8 @@ class VolumeIndex:
 
     def _needs_of(self, namespace: str, name: str, use: VolumeUse) -> VolumeNeeds:
         if use.inline:
-            return VolumeNeeds(attachments=((EBS_DRIVER, use.inline),))  # migrated to CSI (nodevolumelimits/csi.go)
+            volume = (EBS_DRIVER, use.inline)  # migrated to CSI (nodevolumelimits/csi.go)
+            return VolumeNeeds(attachments=(volume,), inline=(volume,))
         claim = self._claims.get((namespace, name))
         if claim is None:
             if use.ephemeral:

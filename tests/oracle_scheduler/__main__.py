@@ -31,6 +31,7 @@ from tests.e2e.parts.processes import LackingError
 from tests.oracle_scheduler.asking import Json, Question, documents
 from tests.oracle_scheduler.clusters import as_stored, random_cluster, with_sidecar_ports, with_unparsable_preferences
 from tests.oracle_scheduler.consolidation import states
+from tests.oracle_scheduler.wider import widened
 from tests.property.naive_manifests.writing import written
 
 PROGRAM: Final = "oracle-scheduler"
@@ -103,7 +104,7 @@ def clusters(first: int, seeds: int, folder: Path, emulated: str) -> Iterator[Ca
     for seed in range(first, first + seeds):
         snapshot, draw = random_cluster(seed), Random(f"scheduler written {seed}")  # noqa: S311 - a test's dice
         found = with_sidecar_ports(seed, written(snapshot, draw, defaulted=True))
-        found = as_stored(emulated, with_unparsable_preferences(seed, found))
+        found = as_stored(emulated, widened(seed, with_unparsable_preferences(seed, found)))
         objects = [
             {"apiVersion": kind.api_version, "kind": kind.kind, **written_object}
             for kind, written_objects in found.items()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -38,7 +39,7 @@ class Question:
             folder: Where files may be written.
             emulated: Kubernetes' minor version whose feature gates are set; empty for the program's own.
         """
-        self.objects = objects
+        self.objects, self._written = objects, objects
         self._manifests, self._plan = folder / "judged.yaml", folder / "judged.plan.json"
         self._manifests.write_text(documents(objects), encoding="utf-8")
         self._types: list[Json] = json.loads(catalogue.read_text(encoding="utf-8"))["instanceTypes"]
@@ -51,16 +52,49 @@ class Question:
         found = self._ask(plan)
         if found.get("violations") and self._evict_unplaced(plan):
             found["violations"] = self._ask(plan)["violations"]
-        refused = found.get("violations") or []
-        found["orderEffects"] = []
-        if refused and all(one.get("plugin") in _BETWEEN_PODS for one in refused) and self._has_order(plan):
-            pods = {one["pod"]: {"pod": one["pod"], "plugin": one["plugin"]} for one in refused}
-            found["orderEffects"], found["violations"] = list(pods.values()), []
-        unplaced = found.get("wronglyUnschedulable") or []
-        unplaced = [pod for pod in unplaced if not (self._is_no_node(pod) or self._is_no_place(pod, plan))]
+        if _by_affinity(found) and self._let_daemons_join():
+            found["violations"] = self._ask(plan)["violations"]
+        refused = [one for one in found.get("violations") or () if not self._has_lost_its_host(one)]
+        found["violations"], found["orderEffects"] = refused, []
+        if refused and all(one.get("plugin") in _BETWEEN_PODS for one in refused):
+            ordered = self._in_some_order(plan)
+            if not ordered["violations"]:
+                pods = {one["pod"]: {"pod": one["pod"], "plugin": one["plugin"]} for one in refused}
+                found = {**ordered, "orderEffects": list(pods.values())}
+        unplaced = self._with_a_place(found, plan)
+        if unplaced and self._let_daemons_run():
+            still = {pod["pod"] for pod in self._with_a_place(self._ask(plan), plan)}
+            unplaced = [pod for pod in unplaced if pod["pod"] in still]
         unsure = self._left_by_some_launches(plan) if unplaced else frozenset()
         found["wronglyUnschedulable"] = [pod for pod in unplaced if pod["pod"] not in unsure]
         return found
+
+    def _with_a_place(self, answer: Json, plan: Json) -> list[Json]:
+        """Return the pods left over that a node would take which is there or can be launched."""
+        unplaced = answer.get("wronglyUnschedulable") or ()
+        return [pod for pod in unplaced if not (self._is_no_node(pod) or self._is_no_place(pod, plan))]
+
+    def _has_lost_its_host(self, refused: Json) -> bool:
+        """Whether a refused pod's local volume is on a node that is gone.
+
+        The scheduler lets it wait. The planner finds it another node, as Karpenter does
+        (docs/reference/how-we-read-kubernetes.md).
+        """
+        if refused.get("plugin") != "VolumeBinding":
+            return False
+        claims = {
+            _key(one): one["spec"].get("volumeName") for one in self.objects if one["kind"] == "PersistentVolumeClaim"
+        }
+        namespace = refused["pod"].partition("/")[0]
+        uses = (use.get("persistentVolumeClaim", {}).get("claimName") for use in self._uses_of(refused["pod"]))
+        bound = {claims.get(f"{namespace}/{name}") for name in uses}
+        hosts = {one["metadata"]["name"] for one in self.objects if one["kind"] == "Node"}
+        return any(
+            one["kind"] == "PersistentVolume"
+            and one["metadata"]["name"] in bound
+            and _is_without_host(one["spec"], hosts)
+            for one in self.objects
+        )
 
     def _evict_unplaced(self, plan: Json) -> bool:
         """Write the cluster without pods that have no place on nodes that are being deleted, and return whether there are any.
@@ -78,8 +112,34 @@ class Question:
             for one in self.objects
             if one["kind"] != "Pod" or one["spec"].get("nodeName") not in deleted or _key(one) not in unplaced
         ]
-        self._manifests.write_text(documents(kept), encoding="utf-8")
+        self._write(kept)
         return len(kept) < len(self.objects)
+
+    def _let_daemons_join(self) -> bool:
+        """Write the cluster without what keeps DaemonSets' pods out of zones, and return whether there is any such rule.
+
+        Such a pod on a new node and one on another new node of its zone: whichever comes second waits
+        (docs/reference/how-we-read-kubernetes.md). The program lets the DaemonSet's come first.
+        """
+        joining = [_within_node(one) if one["kind"] == "DaemonSet" else one for one in self._written]
+        changed = joining != self._written
+        self._write(joining)
+        return changed
+
+    def _let_daemons_run(self) -> bool:
+        """Write the cluster with DaemonSets in all zones and on all capacity types, and return whether there were others.
+
+        The planner keeps a node of a type free for each DaemonSet that may run on any of its offerings, as Karpenter does
+        (docs/reference/how-we-read-kubernetes.md).
+        """
+        running = [_anywhere(one) if one["kind"] == "DaemonSet" else one for one in self._written]
+        changed = running != self._written
+        self._write(running)
+        return changed
+
+    def _write(self, objects: Sequence[Json]) -> None:
+        self._written = objects
+        self._manifests.write_text(documents(objects), encoding="utf-8")
 
     def _ask(self, plan: Json, *further: str) -> Json:
         self._plan.write_text(json.dumps(plan), encoding="utf-8")
@@ -89,28 +149,26 @@ class Question:
         answer: Json = json.loads(done.stdout)
         return answer
 
-    def _has_order(self, plan: Json) -> bool:
-        """Whether some order of the plan's nodes lets every pod pass as its turn comes.
+    def _in_some_order(self, plan: Json) -> Json:
+        """Return the answer to an order of the plan's nodes and pods in which every pod has its turn, or to the best one.
 
         The program tries a dozen orders, and takes pods with rules first. It may need more of them to come upon the right one,
-        and a pod whose spread must wait for others without rules is refused in all. Each further try moves one node, mostly one
-        that is refused, and goes on from the best so far.
+        and a pod whose spread must wait for others without rules is refused in all. Each further try moves one node or one pod,
+        mostly one that is refused, and goes on from the best so far. Since refused pods come earlier in each of the program's
+        orders, it also begins anew from orders that are drawn.
         """
-        refused = self._ask(plan, "--rounds", "1", "--attempts", str(ORDERS_MAX))["violations"]
+        best = self._ask(plan, "--rounds", "1", "--attempts", str(ORDERS_MAX))
         draw = Random("orders")  # noqa: S311 - a test's dice
-        nodes = list(plan.get("nodeClaims") or ())
-        for _ in range(ORDERS_MAX if len(nodes) > 1 else 0):
+        for number in range(ORDERS_MAX):
+            refused = best["violations"]
             if not refused:
                 break
-            bad = {one.get("node") for one in refused}
-            chosen = [node for node in nodes if node["name"] in bad] if draw.random() < 0.5 else []
-            moved = draw.choice(chosen or nodes)
-            tried = [node for node in nodes if node is not moved]
-            tried.insert(draw.randrange(len(nodes)), moved)
-            now = self._ask({**plan, "nodeClaims": tried}, "--rounds", "1", "--attempts", "2")["violations"]
-            if len(now) <= len(refused):
-                nodes, refused = tried, now
-        return not refused
+            is_drawn = number % 2 == 1
+            tried = _in_any_order(plan, draw) if is_drawn else _in_another_order(plan, refused, draw)
+            now = self._ask(tried, "--rounds", "1", "--attempts", "20" if is_drawn else "2")
+            if len(now["violations"]) <= len(refused):
+                plan, best = tried, now
+        return best
 
     def _left_by_some_launches(self, plan: Json) -> frozenset[str]:
         """Return the pods left over that have no place if the plan's nodes are launched as some other of their offerings.
@@ -170,10 +228,12 @@ class Question:
         return least is not None and sum(map(self._volumes_of, (*node["pods"], left["pod"]))) > least
 
     def _volumes_of(self, key: str) -> int:
-        namespace, _, name = key.partition("/")
-        pods = (one for one in self.objects if one["kind"] == "Pod" and one["metadata"]["name"] == name)
-        pod = next((one for one in pods if one["metadata"].get("namespace", "default") == namespace), {"spec": {}})
-        return len(pod["spec"].get("volumes") or ())
+        return len(self._uses_of(key))
+
+    def _uses_of(self, key: str) -> Sequence[Json]:
+        pod = next((one for one in self.objects if one["kind"] == "Pod" and _key(one) == key), {"spec": {}})
+        uses: Sequence[Json] = pod["spec"].get("volumes") or ()
+        return uses
 
     def _is_no_node(self, left: Json) -> bool:
         """Whether a node that would take a pod left over cannot be launched: its type has not the labels of the NodePool.
@@ -196,6 +256,72 @@ class Question:
         known = {key for one in self._types for key in one["requirements"]} | own.keys()
         demands = pool["spec"]["template"]["spec"].get("requirements") or ()
         return any(one["key"] in known and not _meets(own.get(one["key"]), one) for one in demands)
+
+
+def _in_another_order(plan: Json, refused: Sequence[Json], draw: Random) -> Json:
+    """Return a plan with one of its new nodes in another place, or with a refused pod before the others of its node."""
+    nodes, pods = list(plan.get("nodeClaims") or ()), {one["pod"] for one in refused}
+    bad = [node for node in nodes if node["name"] in {one.get("node") for one in refused}]
+    if draw.random() < 0.5:
+        first = draw.choice(sorted(pods))
+        bindings = sorted(plan.get("bindings") or (), key=lambda one: one["pod"] != first)
+        nodes = [{**node, "pods": sorted(node["pods"], key=lambda pod: pod != first)} for node in nodes]
+        return {**plan, "nodeClaims": nodes, "bindings": bindings}
+    if len(nodes) < 2:
+        return plan
+    moved = draw.choice((bad if draw.random() < 0.5 else None) or nodes)
+    nodes = [node for node in nodes if node is not moved]
+    nodes.insert(draw.randrange(len(nodes) + 1), moved)
+    return {**plan, "nodeClaims": nodes}
+
+
+def _in_any_order(plan: Json, draw: Random) -> Json:
+    """Return a plan with its nodes and their pods in an order that is drawn."""
+    nodes, bindings = list(plan.get("nodeClaims") or ()), list(plan.get("bindings") or ())
+    nodes = [{**node, "pods": draw.sample(node["pods"], len(node["pods"]))} for node in draw.sample(nodes, len(nodes))]
+    return {**plan, "nodeClaims": nodes, "bindings": draw.sample(bindings, len(bindings))}
+
+
+def _by_affinity(answer: Json) -> bool:
+    return any(one.get("plugin") == "InterPodAffinity" for one in answer.get("violations") or ())
+
+
+def _within_node(daemon_set: Json) -> Json:
+    """Return a DaemonSet whose anti-affinity holds on its pods' own nodes alone."""
+    changed = copy.deepcopy(daemon_set)
+    apart = (changed["spec"]["template"]["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
+    terms = apart.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+    terms[:] = [{**term, "topologyKey": "kubernetes.io/hostname"} for term in terms]
+    return changed
+
+
+def _anywhere(daemon_set: Json) -> Json:
+    """Return a DaemonSet without what it demands of offerings: zone and capacity type."""
+    changed = copy.deepcopy(daemon_set)
+    spec = changed["spec"]["template"]["spec"]
+    keys = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
+    for key in keys:
+        spec.get("nodeSelector", {}).pop(key, None)
+    by_node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (by_node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
+    for term in terms:
+        term["matchExpressions"] = [one for one in term.get("matchExpressions") or () if one["key"] not in keys]
+    if not all(term["matchExpressions"] or term.get("matchFields") for term in terms):
+        del spec["affinity"]["nodeAffinity"]  # one term that excludes no node
+    return changed
+
+
+def _is_without_host(volume: Json, hosts: Collection[str]) -> bool:
+    if "local" not in volume:
+        return False
+    terms = volume.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms") or ()
+    named = [
+        set(one["values"])
+        for term in terms
+        for one in term.get("matchExpressions") or ()
+        if one["key"] == "kubernetes.io/hostname"
+    ]
+    return bool(named) and not set().union(*named) & set(hosts)
 
 
 def _meets(values: Sequence[str] | None, demand: Json) -> bool:

@@ -17,6 +17,7 @@ from core.manifests.wire import resources
 from core.manifests.wire.resources import Resource
 from core.model.pod import (
     WAIT_FOR_FIRST_CONSUMER,
+    HostPort,
     LabelSelector,
     NodeSelectorTerm,
     Owner,
@@ -31,7 +32,7 @@ from core.model.pod import (
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 from tests.property.naive.places import runs_daemon
-from tests.property.naive.reading import APPS, ZONES, chance
+from tests.property.naive.reading import APPS, FAMILY, ZONES, chance
 from tests.property.naive_manifests.clusters import HOSTILE, cluster
 
 Feature = Callable[[Random, Snapshot], Snapshot]
@@ -45,11 +46,38 @@ _FAST: Final = "fast"
 
 def random_cluster(seed: int) -> Snapshot:
     """The cluster of a seed, with some of the features."""
-    snapshot, draw = with_all_daemons(cluster(seed, HOSTILE)), Random(f"scheduler {seed}")  # noqa: S311 - a test's dice
+    draw = Random(f"scheduler {seed}")  # noqa: S311 - a test's dice
+    snapshot = with_all_daemons(with_daemons_somewhere(seed, cluster(seed, HOSTILE)))
     for feature in FEATURES:
         if chance(draw, 0.35):
             snapshot = feature(draw, snapshot)
     return snapshot
+
+
+def with_daemons_somewhere(seed: int, snapshot: Snapshot) -> Snapshot:
+    """The cluster, where DaemonSets may run on some nodes alone by their affinity, and hold ports of these."""
+    draw = Random(f"daemons {seed}")  # noqa: S311 - a test's dice
+    if not chance(draw, 0.25):
+        return snapshot
+    places = (
+        Requirement.of(labels.ZONE, "NotIn", [draw.choice(ZONES)]),
+        Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT),
+        Requirement.of(FAMILY, "In", ["a", "b"]),
+        Requirement.of(labels.NODEPOOL, "Exists", ()),
+    )
+    daemons = tuple(
+        replace(
+            daemon,
+            spec=replace(
+                daemon.spec,
+                required_terms=tuple(NodeSelectorTerm((one,)) for one in draw.sample(places, draw.randint(1, 2))),
+                host_ports=(HostPort(80),) if chance(draw, 0.5) else daemon.spec.host_ports,
+            ),
+        )
+        for daemon in snapshot.daemon_sets
+    )
+    pods = tuple(pod for pod in snapshot.pods if not pod.is_daemon)
+    return replace(snapshot, daemon_sets=daemons, pods=pods)
 
 
 def with_all_daemons(snapshot: Snapshot) -> Snapshot:
@@ -331,6 +359,15 @@ def _overcommitted(draw: Random, snapshot: Snapshot) -> Snapshot:
     return replace(without, nodes=nodes)
 
 
+def _held_alone(draw: Random, snapshot: Snapshot) -> Snapshot:
+    """Bound claims of one pod at a time, which pods on nodes may use."""
+    claims = tuple(
+        replace(claim, request=_ONE_POD) if claim.volume_name and chance(draw, 0.5) else claim
+        for claim in snapshot.volume_claims
+    )
+    return replace(snapshot, volume_claims=claims)
+
+
 FEATURES: Final[tuple[Feature, ...]] = (
     _several_terms,
     _empty_selectors,
@@ -344,5 +381,6 @@ FEATURES: Final[tuple[Feature, ...]] = (
     _node_names,
     _alternatives,
     _overcommitted,
+    _held_alone,
 )
 """In the order in which they are drawn."""

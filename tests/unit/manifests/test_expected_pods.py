@@ -245,6 +245,17 @@ def test_a_pod_of_an_unknown_controller_is_followed_by_its_like() -> None:
     assert successor(pod) is pod
 
 
+def test_a_pod_whose_resize_its_node_refuses_is_followed_by_one_of_the_full_size() -> None:
+    """On its node it counts with what it has. The next pod asks for what the spec says, and kube-scheduler counts that."""
+    refused = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    had = {"name": "main", "resources": {"requests": {"cpu": "500m"}}, "allocatedResources": {"cpu": "500m"}}
+    status = {"status": {"phase": "Running", "conditions": [refused], "containerStatuses": [had]}}
+    pod = a_pod("Workflow", containers=containers(main="2")) | status
+    assert read(pod).spec.requests["cpu"] == 500
+    assert cpu_after(pod) == 2000
+    assert cpu_after(a_pod("StatefulSet", containers=containers(main="2")) | status, a_controller()) == 3000
+
+
 def test_the_sizes_of_a_vertical_autoscaler_stay() -> None:
     """It sets them again on the next pod."""
     assert (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ from core.model.values.requirements import Requirement, Requirements
 from core.reasons.code import Stated
 from core.reasons.pods import PodReason
 from core.scheduling.volume_binding import NO_VOLUMES, VolumeIndex, VolumeNeeds
-from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
 from tests.unit.scheduling.reading import claim_of, context_of, places, plan_of, reasons_of, zones
 
 TYPE = a_type("m", cpu="4", memory="16Gi")
@@ -209,6 +210,48 @@ def test_a_pod_without_a_place_gives_its_free_volume_to_another() -> None:
     assert zones(plan) == {"fitting": (ZONES[1],)}
 
 
+def test_pods_that_fit_nowhere_keep_a_free_volume_from_nobody_however_many_they_are() -> None:
+    """There are more of them than choices of volumes, and each comes before the pod that fits."""
+    large = tuple(replace(using(f"c{number}", cpu="64"), name=f"a{number:02}") for number in range(20))
+    claims = (*(waiting(f"c{number}") for number in range(20)), waiting("z"))
+    pods = (*large, replace(using("z"), name="z"))
+    storage = {"storage_classes": (HAND_MADE,), "volumes": (a_free_volume("v"),), "volume_claims": claims}
+    assert zones(plan_of(types=(TYPE,), pods=pods, **storage)) == {"z": (ZONES[1],)}
+
+
+def test_a_free_volume_that_is_given_up_costs_no_other_pod_its_place() -> None:
+    """Of those that wait for the volume, the one for which there is room beside the others gets it."""
+    claim, node = a_node_of(TYPE, "n", zone=ZONES[1])
+    pods = (
+        replace(using("a", cpu="64"), name="a-large"),
+        replace(using("b", cpu="3"), name="b-larger-than-the-rest"),
+        replace(using("d", cpu="500m"), name="d-fitting"),
+        a_pod("other", cpu="2"),
+    )
+    claims = tuple(waiting(name) for name in ("a", "b", "d"))
+    storage = {"storage_classes": (HAND_MADE,), "volumes": (a_free_volume("v"),), "volume_claims": claims}
+    plan = plan_of(types=(), pods=pods, nodes=(node,), node_claims=(claim,), **storage)
+    assert places(plan) == {"other": "n", "d-fitting": "n"}
+
+
+def test_a_pod_that_is_not_scheduled_keeps_a_free_volume_from_nobody() -> None:
+    """kube-scheduler binds no volume for a pod with scheduling gates, nor for one that is being deleted."""
+    for fields in ({"is_gated": True}, {"deleted_at": NOW}):
+        pods = (replace(using("a"), name="a", **fields), replace(using("b"), name="b"))
+        storage = {"storage_classes": (HAND_MADE,), "volumes": (a_free_volume("v"),)}
+        plan = plan_of(types=(TYPE,), pods=pods, volume_claims=(waiting("a"), waiting("b")), **storage)
+        assert zones(plan) == {"b": (ZONES[1],)}
+
+
+def test_the_more_important_pod_gets_the_only_free_volume() -> None:
+    """kube-scheduler takes pods by priority, then by age."""
+    storage = {"storage_classes": (HAND_MADE,), "volumes": (a_free_volume("v"),)}
+    for fields in ({"priority": 10}, {"created_at": NOW - timedelta(hours=1)}):
+        pods = (replace(using("a"), name="a"), replace(using("b", **fields), name="b"))
+        plan = plan_of(types=(TYPE,), pods=pods, volume_claims=(waiting("a"), waiting("b")), **storage)
+        assert zones(plan) == {"b": (ZONES[1],)}
+
+
 def test_a_pod_takes_a_larger_free_volume_where_it_can_run() -> None:
     """The smallest volume that fits may be where no type is offered."""
     only_b = a_type("b", cpu="4", zones=ZONES[1:2])
@@ -285,6 +328,8 @@ def test_an_ebs_volume_without_a_claim_is_for_one_pod_of_a_node() -> None:
     waiting = (a_pod("p", volumes=volume), a_pod("q", volumes=volume))
     plan = plan_of(types=(TYPE,), pods=(held, *waiting), nodes=(node,), node_claims=(claim,))
     assert len(set(places(plan).values()) - {"n"}) == len(plan.claims) == 2
+    alike = plan_of(types=(TYPE,), pods=(a_pod("a"), *waiting))
+    assert len(alike.claims) == 2, "a pod without the volume that is otherwise alike changes nothing"
     other = a_pod("p", volumes=(VolumeUse("", inline="vol-2"),))
     assert places(plan_of(types=(TYPE,), pods=(held, other), nodes=(node,), node_claims=(claim,))) == {"p": "n"}
 
