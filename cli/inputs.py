@@ -6,7 +6,7 @@ import argparse
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -21,7 +21,8 @@ from cli.manifests.inventory import (
     Creations,
     Document,
     Inventory,
-    field_in,
+    kind_read,
+    leave_out,
     named_region,
     take_inventory,
     unlisted_region,
@@ -42,8 +43,9 @@ from core.manifests.wire.resources import Resource
 from core.manifests.workloads import EXPANDED_MAX
 from core.model.catalogue import Catalogue
 from core.model.pod import EBS_DRIVER, StorageClass
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Options, Snapshot
 from core.pods import unread_values
+from core.reasons.pods import PodReason
 
 if TYPE_CHECKING:
     from cli.cluster.own_state import Installation, OwnState
@@ -290,6 +292,12 @@ def warn(text: str) -> None:
     write_stderr(f"warning: {text}")
 
 
+def warn_of(set_aside: Iterable[SetAside]) -> None:
+    """Print a warning for each object that is set aside, for commands whose answer does not name them."""
+    for aside in set_aside:
+        warn(f"set aside {aside.object} [{aside.reason}]: {aside.message}")
+
+
 def read_catalogue(path: str) -> Catalogue:
     """Return the catalogue in a file.
 
@@ -337,25 +345,10 @@ def _assembled(
     inventory: Inventory, arguments: argparse.Namespace, region: str
 ) -> tuple[Snapshot, tuple[SetAside, ...]]:
     classes = inventory.objects.get(resources.EC2_NODE_CLASSES, [])
-    readers = KeptReaders(user_store(), inventory.objects)
-    snapshot, problems = assemble(
-        inventory.objects,
-        now=arguments.now or datetime.now(UTC),
-        catalogue=builtin_or_given(arguments, region, classes),
-        options=options_of(arguments),
-        readers=readers,
-    )
-    readers.keep()
-    set_aside = (*inventory.set_aside, *(p.set_aside for p in problems if p.set_aside is not None))
-    refused = {aside.object for aside in inventory.set_aside}
-    for problem in problems:
-        if not problem.is_warning:
-            origin = inventory.documents[problem.resource][problem.position]
-            if f"{problem.resource.kind}/{origin.path_name(problem.resource)}" in refused:
-                continue  # told already, and the pod waits with what it lacks
-            field = field_in(origin, problem.resource, problem.field)
-            raise origin.error(": ".join(part for part in (field, problem.problem) if part))
-        warn(str(problem))
+    catalogue, now = builtin_or_given(arguments, region, classes), arguments.now or datetime.now(UTC)
+    snapshot, set_aside = _without_unreadable(inventory, catalogue, options_of(arguments), now)
+    invalid = {node_class.name for node_class in snapshot.node_classes if node_class.problem}
+    classes = [manifest for manifest in classes if name_of(manifest) not in invalid]
     snapshot = _without_refused_classes(_with_absent_storage(snapshot) if arguments.files else snapshot, classes)
     in_reservations = Counter(node.labels.get(labels.RESERVATION_ID, "") for node in snapshot.nodes)
     snapshot = with_price_terms(snapshot, getattr(arguments, "price_terms", None), classes)
@@ -368,6 +361,54 @@ def _assembled(
 
     addresses = addresses_left(classes, (), snapshot.now)
     return msgspec.structs.replace(snapshot, subnet_addresses=addresses), set_aside
+
+
+def _without_unreadable(
+    inventory: Inventory, catalogue: Catalogue, options: Options, now: datetime
+) -> tuple[Snapshot, tuple[SetAside, ...]]:
+    """Return the snapshot, and the objects that are set aside for it.
+
+    If pods of a workload cannot be read, the workload is left out, and the others are translated once more.
+    """
+    readers = KeptReaders(user_store(), inventory.objects)
+    snapshot, problems = assemble(inventory.objects, now=now, catalogue=catalogue, options=options, readers=readers)
+    faults = [
+        (inventory.documents[problem.resource][problem.position], problem)
+        for problem in problems
+        if not problem.is_warning
+    ]
+    of_workloads = [
+        (origin, problem.resource, InvalidInputError(problem.problem, field=problem.field))
+        for origin, problem in faults
+        if kind_read(origin) != problem.resource
+    ]
+    if of_workloads:
+        leave_out(inventory, of_workloads)
+        return _without_unreadable(inventory, catalogue, options, now)
+    readers.keep()
+    named = {aside.object for aside in inventory.set_aside}
+    set_aside = [*inventory.set_aside, *(p.set_aside for p in problems if p.set_aside is not None)]
+    for problem in problems:
+        if problem.is_warning:
+            warn(str(problem))
+    for origin, problem in faults:
+        aside = origin.unreadable(problem.resource, InvalidInputError(problem.problem, field=problem.field))
+        set_aside += [] if aside.object in named else [aside]  # a pod that waits says what it lacks once more
+    return _with_set_aside_pods(snapshot, set_aside), tuple(set_aside)
+
+
+def _with_set_aside_pods(snapshot: Snapshot, set_aside: Sequence[SetAside]) -> Snapshot:
+    """Return the snapshot in which the pods that are set aside say so, where they would say that they are invalid."""
+    keys = {aside.pod for aside in set_aside if aside.pod}
+    if not keys:
+        return snapshot
+    pods = tuple(
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, problem_reason=PodReason.SET_ASIDE))
+        if pod.key in keys and pod.unreadable
+        else pod
+        for pod in snapshot.pods
+    )
+    return msgspec.structs.replace(snapshot, pods=pods)
 
 
 def _with_absent_storage(snapshot: Snapshot) -> Snapshot:

@@ -247,6 +247,14 @@ def limits_by_counter(pools: Sequence[NodePool]) -> dict[str, dict[str, int]]:
     return {pool.name: pool.limits for pool in pools} | shared | capped
 
 
+def holder(counter: str) -> str:
+    """Return what a counter is of, in words: a cap is named `Calendar/cap`."""
+    if not counter.startswith(GROUP_COUNTER):
+        return f"NodePool {counter}"
+    group = counter.removeprefix(GROUP_COUNTER)
+    return f"cap {group}" if "/" in group else f"group {group}"
+
+
 def is_priced(pool: NodePool) -> bool:
     """Whether one of its limits counts dollars."""
     every = (pool.limits, *pool.shared_limits.values(), *(cap.limits for cap in pool.caps))

@@ -150,7 +150,7 @@ class ClaimReason(ReasonCode):
     )
     EXPIRES_TOO_SOON = (
         "ExpiresTooSoon",
-        "Its expireAfter is shorter than the ten minutes for which a node works at least; those count.",
+        "A NodePool's expireAfter is shorter than the 10 minutes for which a node works at least; those count.",
         "Raise expireAfter: nodes are replaced all the time.",
     )
     CLOSED_BUT_OCCUPIED = (
@@ -665,11 +665,11 @@ class PricesHaveRisen(Refusal, frozen=True):
 
 
 class NoRoomInLimits(Refusal, frozen=True):
-    """Its NodePool's limits are used up."""
+    """A limit of its NodePool or group, or a cap, is used up."""
 
     reason: ClassVar = ClaimReason.LIMIT_REACHED
-    words: ClassVar = "the limits of NodePool {node_pool} have no room for it"
-    node_pool: str
+    words: ClassVar = "the limits of {holder} have no room for it"
+    holder: str
 
 
 class NoLaunch(Refusal, frozen=True):

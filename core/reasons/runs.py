@@ -391,7 +391,7 @@ class RunReason(ReasonCode):
     CANNOT_BE_READ = (
         "CannotBeRead",
         "A field of the object is invalid, so the object is ignored, or its nodes are left unchanged.",
-        "Correct the field that the message names.",
+        "Correct the field that the message names; `fleetwright validate` lists all such fields with their lines.",
     )
     INTERNAL_ERROR = (
         "InternalError",

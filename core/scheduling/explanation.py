@@ -71,7 +71,7 @@ def disagreement(context: SchedulingContext, pod: Pod | None, pod_group: PodGrou
 
 def _fixed_place(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, key: str) -> str:
     """Return what fixes the value of a label besides the pod's own fields: one of its volumes, or its group."""
-    if not pod_group.signature.spec.volumes:
+    if pod_group.volumes.is_group or (pod is not None and not pod.spec.volumes):
         return "the domain of the pod's group"
     return next(iter(() if pod is None else context.volumes.volumes_that_demand(pod, key)), "a volume of the pod")
 

@@ -178,8 +178,11 @@ def used_by_pool(
     pools: Iterable[NodePool],
     unlaunched: Iterable[NodeClaim],
     price_of: Callable[[StateNode], int] = lambda _: 0,
+    leaving: Iterable[StateNode] = (),
 ) -> dict[str, dict[str, int]]:
     """Return pool → its nodes' usage of the limits. Claims without an instance count with their requests.
+
+    Nodes that are `leaving` count only what they cost: until they are gone, their replacements cost, too.
 
     `price_of` says what a node costs an hour by today's market, for limits in dollars. The higher of it and of the price that
     its claim holds counts; a claim that is not launched holds its highest price.
@@ -193,6 +196,11 @@ def used_by_pool(
             if state.node_pool in priced:
                 risen = max(0, price_of(state) - state.capacity.get(quantity.HOURLY, 0))
                 pool_used[quantity.HOURLY] = pool_used.get(quantity.HOURLY, 0) + risen
+    for state in leaving:
+        if state.node_pool in priced:
+            pool_used = used[state.node_pool]
+            paid = max(price_of(state), state.capacity.get(quantity.HOURLY, 0))
+            pool_used[quantity.HOURLY] = pool_used.get(quantity.HOURLY, 0) + paid
     for claim in unlaunched:
         pool_used = used.get(claim.node_pool)
         if pool_used is not None:

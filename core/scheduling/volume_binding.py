@@ -310,6 +310,7 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
     Attributes:
         alternatives: Alternative node requirements; a single empty one without volumes.
         attachments: (CSI driver, volume) for each volume to attach, sorted; a volume that pods share appears once per node.
+        inline: EBS volumes that the pod itself names, sorted: one pod of a node uses each.
         exclusive: Namespace and name of each ReadWriteOncePod claim: of the pods of a plan, one gets it.
         refusal: Why the pod cannot run until its volumes are repaired; None if it can.
         is_group: Whether a group's domain alone is in the alternatives: it says where the pod may move, and no volume follows.
@@ -317,6 +318,7 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
 
     alternatives: Alternatives = (Requirements(),)
     attachments: tuple[tuple[str, str], ...] = ()
+    inline: tuple[tuple[str, str], ...] = ()
     exclusive: tuple[str, ...] = ()
     refusal: Refusal | None = None
     is_group: bool = False
@@ -365,6 +367,7 @@ class VolumeIndex:
             return NO_VOLUMES
         merged: Alternatives = (Requirements(),)
         attachments: set[tuple[str, str]] = set()
+        inline: set[tuple[str, str]] = set()
         exclusive: set[str] = set()
         for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
             claim_needs = self._needs_of(pod.namespace, name, use)
@@ -379,12 +382,13 @@ class VolumeIndex:
             if other:
                 return _unusable(VolumeCause.USED_BY, f"{pod.namespace}/{name}", other)
             attachments.update(claim_needs.attachments)
+            inline.update(claim_needs.inline)
             if self.binding.is_exclusive((pod.namespace, name)):
                 exclusive.add(f"{pod.namespace}/{name}")
             merged = tuple(_product(merged, claim_needs.alternatives))
             if not merged:
                 return _unusable(VolumeCause.EXCLUDES_OTHERS, name)
-        return VolumeNeeds(merged, tuple(sorted(attachments)), tuple(sorted(exclusive)))
+        return VolumeNeeds(merged, tuple(sorted(attachments)), tuple(sorted(inline)), tuple(sorted(exclusive)))
 
     def volumes_that_demand(self, pod: Pod, key: str) -> list[str]:
         """Return the pod's claims whose volumes or classes require a label, each with its volume if it has one."""
@@ -410,7 +414,8 @@ class VolumeIndex:
 
     def _needs_of(self, namespace: str, name: str, use: VolumeUse) -> VolumeNeeds:
         if use.inline:
-            return VolumeNeeds(attachments=((EBS_DRIVER, use.inline),))  # migrated to CSI (nodevolumelimits/csi.go)
+            volume = (EBS_DRIVER, use.inline)  # migrated to CSI (nodevolumelimits/csi.go)
+            return VolumeNeeds(attachments=(volume,), inline=(volume,))
         claim = self._claims.get((namespace, name))
         if claim is None:
             if use.ephemeral:

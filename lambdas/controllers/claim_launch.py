@@ -28,8 +28,8 @@ from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.launching import group_of, is_unanswered, name_tags
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.catalogue import OfferingKey
-from core.model.node_pool import GROUP_COUNTER
 from core.model.values import quantity
+from core.pools import holder
 from core.reasons.code import (
     GROUP_CHANGED,
     PODS_ELSEWHERE,
@@ -134,13 +134,13 @@ class ClaimLaunch:
         Before the first attempt: its pods must wait, and its NodePool must have room within its limits. A shared launch without
         an answer is requested for all of its claims by the first one; the others stay unchanged until then. Raises PortError.
         """
-        members = [record]
+        members, every = [record], cache(self._claims.all)
         if record.first and not record.attempts:
             if record.first != record.name and is_unanswered(self._claims.get(record.first), record.first):
                 return record
-            members = self._members(record)
+            members = self._members(record, every)
         wanted, kept = list[ClaimRecord](), dict[str, ClaimRecord]()
-        others = self._of_groups(members)
+        others = _of_groups(members, every)
         objections = self._objections((*members, *others), reader)
         for other in others:
             if other.name in objections:
@@ -157,26 +157,11 @@ class ClaimLaunch:
         launched = self._request(wanted, report) if wanted else {}
         return (kept | launched).get(record.name)
 
-    def _of_groups(self, members: Sequence[ClaimRecord]) -> tuple[ClaimRecord, ...]:
-        """Return the claims of other launches that were not asked for yet and are for the same groups, by name.
-
-        Each launch sees its own claims; the first one that is given up may leave room for the next, and a part would start.
-        """
-        groups = {group_of(member) for member in members if not member.attempts} - {""}
-        if not groups:
-            return ()
-        names = {member.name for member in members}
-        every = (record for record in self._claims.all() if record.name not in names and group_of(record) in groups)
-        waiting = (r for r in every if r.phase is ClaimPhase.REQUESTED and r.deletion is None and not r.attempts)
-        return tuple(sorted(waiting, key=lambda record: record.name))
-
-    def _members(self, record: ClaimRecord) -> list[ClaimRecord]:
+    def _members(self, record: ClaimRecord, every: Callable[[], Sequence[ClaimRecord]]) -> list[ClaimRecord]:
         """Return the claims for which the first one requests the launch; another is alone, since the first has an answer."""
         if record.first != record.name:
             return [record]
-        members = sorted(
-            (r for r in self._claims.all() if is_unanswered(r, record.name)), key=lambda claim: claim.share
-        )
+        members = sorted((r for r in every() if is_unanswered(r, record.name)), key=lambda claim: claim.share)
         if not members or members[0].name != record.name:
             return [record]  # another run has had an answer since the record was read
         return [self._launcher.joined(claim, members[0]) for claim in members]
@@ -270,7 +255,7 @@ class ClaimLaunch:
         if over and name in over:  # a calendar may raise it
             over = _exceeded(record, {**limits, name: {**limits[name], **reader.limits_in_force().get(name, {})}}, used)
         counter = min(over, default=None)
-        return None if counter is None else OverLimit(_holder(counter), over[counter])
+        return None if counter is None else OverLimit(holder(counter), over[counter])
 
     def adopt(
         self, record: ClaimRecord, step: steps.Adopt, reader: NodeStateReader, report: RunReport
@@ -320,9 +305,15 @@ def _rise_in_the_way(record: ClaimRecord, prices: Prices) -> Refusal | None:
     return PricesHaveRisen(*(quantity.render(amount, quantity.HOURLY) for amount in (most, counted)))
 
 
-def _holder(counter: str) -> str:
-    """Return what a counter is of, in words: a cap is named `Calendar/cap`."""
-    if not counter.startswith(GROUP_COUNTER):
-        return f"NodePool {counter}"
-    group = counter.removeprefix(GROUP_COUNTER)
-    return f"cap {group}" if "/" in group else f"group {group}"
+def _of_groups(members: Sequence[ClaimRecord], every: Callable[[], Sequence[ClaimRecord]]) -> tuple[ClaimRecord, ...]:
+    """Return the claims of other launches that were not asked for yet and are for the same groups, by name.
+
+    Each launch sees its own claims; the first one that is given up may leave room for the next, and a part would start.
+    """
+    groups = {group_of(member) for member in members if not member.attempts} - {""}
+    if not groups:
+        return ()
+    names = {member.name for member in members}
+    others = (record for record in every() if record.name not in names and group_of(record) in groups)
+    waiting = (r for r in others if r.phase is ClaimPhase.REQUESTED and r.deletion is None and not r.attempts)
+    return tuple(sorted(waiting, key=lambda record: record.name))

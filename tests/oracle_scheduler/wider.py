@@ -196,9 +196,10 @@ def other_priorities(draw: Random, objects: Objects) -> None:
 
 
 def zones_by_label(draw: Random, objects: Objects) -> None:
-    """Volumes that say by labels where they are, several zones included."""
+    """Bound volumes that say by labels where they are, several zones included; of free ones the scheduler reads no labels."""
     for volume in objects[resources.PERSISTENT_VOLUMES]:
-        if "local" not in volume["spec"] and chance(draw, 0.5):
+        is_free = volume["spec"].get("storageClassName") == "hand"
+        if "local" not in volume["spec"] and not is_free and chance(draw, 0.5):
             volume["spec"].pop("nodeAffinity", None)
             zones = "__".join(draw.sample(ZONES, draw.randint(1, 2)))
             volume["metadata"]["labels"] = {draw.choice((labels.ZONE, _OLD_NAMES[labels.ZONE])): zones}

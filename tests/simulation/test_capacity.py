@@ -209,6 +209,29 @@ def test_a_cap_on_a_teams_nodes_is_never_overshot(seed: int, tmp_path: Path) -> 
     assert_lawful(result)
 
 
+def test_replacements_wait_until_a_cap_has_room_beside_the_nodes_that_they_replace(tmp_path: Path) -> None:
+    """Both cost until the old node is gone: a rollout was begun in vain, and stopped for half an hour."""
+
+    def a_cap(dollars: float) -> dict[str, Any]:
+        capping = _capping(**{"dollars-per-hour": str(dollars)})
+        capping["spec"]["caps"] = [{"name": "all", "limits": {"dollars-per-hour": str(dollars)}}]
+        return capping
+
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["requirements"][0]["values"] = ["on-demand"]
+    steps = [
+        {"at": "8m", "ami": {"alias": "al2023@latest", "id": "ami-999"}},
+        {"at": "16m", "apply": [a_cap(2 * CAP)]},
+    ]
+    result = play(tmp_path, pool, a_cap(CAP), deployment(7), steps=steps, duration="26m", nodeBootSeconds=30)
+    assert [decision for decision in result.decisions if decision["reason"] == "RolloutStopped"] == []
+    raised = datetime.fromisoformat(result.events[0].t) + timedelta(minutes=16)
+    launched = [datetime.fromisoformat(event.t) for event in happened(result, "instanceLaunched")]
+    assert sum(moment > raised for moment in launched) == sum(moment < raised for moment in launched) == 3
+    assert highest_cost(result) <= 2 * CAP + 1e-9
+    assert_lawful(result)
+
+
 DAY_OF_WEB = 0.12
 """Dollars, which a world of 26 minutes could spend twice."""
 

@@ -341,17 +341,24 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
         ),
     ),
     (
-        pods.DollarsSpent(owner="its", resource="d", left="1", whole="9", spent="8 of 9", price="3", lacking="2"),
+        pods.AmountSpent(owner="its", resource="d", left="1", whole="9", spent="8 of 9", price="3", lacking="2"),
         (
             "its limit d leaves $1 of $9 (8 of 9), and the cheapest suitable type may cost $3: "
             "a node comes once others that cost $2 an hour have left, or the limit is raised"
         ),
     ),
     (
-        pods.DollarsSpent(owner="its", resource="d", left="1", whole="9", spent="", price="3", lacking="2"),
+        pods.AmountSpent(owner="its", resource="d", left="1", whole="9", spent="", price="3", lacking="2"),
         (
             "its limit d leaves $1 of $9, and the cheapest suitable type may cost $3: "
             "a node comes once others that cost $2 an hour have left, or the limit is raised"
+        ),
+    ),
+    (
+        pods.AmountSpent(owner="cap costs/all's", resource="cpu", unit="", left="2", whole="9", price="4", lacking="2"),
+        (
+            "cap costs/all's limit cpu leaves 2 of 9, and the smallest suitable type takes 4: "
+            "a node comes once others with 2 cpu have left, or the limit is raised"
         ),
     ),
     (
@@ -428,7 +435,7 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
         base.ZonesFull("c", ("a", "b")),
         "no subnet of EC2NodeClass c has the free addresses that its node takes (a, b)",
     ),
-    (base.NoRoomInLimits("d"), "the limits of NodePool d have no room for it"),
+    (base.NoRoomInLimits("NodePool d"), "the limits of NodePool d have no room for it"),
     (base.NoLaunch(base.NO_CAPACITY), "EC2 recently had no capacity for its offerings"),
     (base.NO_CAPACITY, "EC2 recently had no capacity for its offerings"),
     (base.OTHER_RETRIES, "another launch is retrying: EC2 recently had no capacity for its offerings"),

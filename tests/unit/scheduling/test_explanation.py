@@ -298,14 +298,16 @@ def test_a_pod_that_its_volume_contradicts_is_told_which_volume() -> None:
     )
     elsewhere = (Requirement.one_of(labels.ZONE, ZONES[1]),)
     pod = a_pod("p", node_selector=elsewhere, volumes=(VolumeUse("data"),))
-    (entry,) = plan_of(types=(SMALL,), pods=(pod,), volumes=(volume,), volume_claims=(claim,)).unschedulable
-    assert (entry.reason, entry.message) == (
-        PodReason.REQUIREMENT_NOT_MET,
-        (
-            f"NodePool default: PersistentVolumeClaim default/data (volume v) is where {labels.ZONE} is another than the "
-            "pod itself demands"
-        ),
-    )
+    without = a_pod("a", node_selector=elsewhere)  # otherwise alike, and first
+    for pods in ((pod,), (without, pod)):
+        (entry,) = plan_of(types=(SMALL,), pods=pods, volumes=(volume,), volume_claims=(claim,)).unschedulable
+        assert (entry.reason, entry.message) == (
+            PodReason.REQUIREMENT_NOT_MET,
+            (
+                f"NodePool default: PersistentVolumeClaim default/data (volume v) is where {labels.ZONE} is another than "
+                "the pod itself demands"
+            ),
+        )
 
 
 GI = 2**30

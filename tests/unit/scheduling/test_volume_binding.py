@@ -328,6 +328,8 @@ def test_an_ebs_volume_without_a_claim_is_for_one_pod_of_a_node() -> None:
     waiting = (a_pod("p", volumes=volume), a_pod("q", volumes=volume))
     plan = plan_of(types=(TYPE,), pods=(held, *waiting), nodes=(node,), node_claims=(claim,))
     assert len(set(places(plan).values()) - {"n"}) == len(plan.claims) == 2
+    alike = plan_of(types=(TYPE,), pods=(a_pod("a"), *waiting))
+    assert len(alike.claims) == 2, "a pod without the volume that is otherwise alike changes nothing"
     other = a_pod("p", volumes=(VolumeUse("", inline="vol-2"),))
     assert places(plan_of(types=(TYPE,), pods=(held, other), nodes=(node,), node_claims=(claim,))) == {"p": "n"}
 
