@@ -101,10 +101,17 @@ class Targets(Protocol):
 
 
 class Requested(msgspec.Struct, frozen=True):
-    """The claims that were stored, and those that were not because a NodePool's limit was reached."""
+    """The claims that were stored, and those that were not because a limit or cap was reached.
+
+    Attributes:
+        accepted: The former.
+        refused: The latter.
+        full: Claim that was refused → the counter that has no room for it.
+    """
 
     accepted: tuple[ClaimRecord, ...]
     refused: tuple[ClaimRecord, ...] = ()
+    full: dict[str, str] = {}
 
 
 class ClaimChange(msgspec.Struct, frozen=True):

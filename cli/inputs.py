@@ -6,7 +6,7 @@ import argparse
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,18 +15,19 @@ import msgspec
 
 from cli.arguments import REGION_DEFAULT, fetch_hint, options_of, refuse_empty, sizing_settings
 from cli.cache import KeptReaders, user_store
-from cli.errors import InputError
+from cli.errors import InputError, error_lines
 from cli.manifests import KUBECTL
 from cli.manifests.inventory import (
     Creations,
     Document,
     Inventory,
-    field_in,
+    kind_read,
+    leave_out,
     named_region,
     take_inventory,
     unlisted_region,
 )
-from cli.manifests.reading import read
+from cli.manifests.reading import read, together
 from cli.terminal.style import write_stderr
 from core import labels
 from core.api.objects import JsonObject, is_ours, name_of
@@ -42,8 +43,9 @@ from core.manifests.wire.resources import Resource
 from core.manifests.workloads import EXPANDED_MAX
 from core.model.catalogue import Catalogue
 from core.model.pod import EBS_DRIVER, StorageClass
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Options, Snapshot
 from core.pods import unread_values
+from core.reasons.pods import PodReason
 
 if TYPE_CHECKING:
     from cli.cluster.own_state import Installation, OwnState
@@ -104,6 +106,7 @@ class DecisionInputs(msgspec.Struct, frozen=True):
         creations: What the API server would make of Pods and workloads from files.
         set_aside: Objects that are left out because reading them raised.
         warnings: Fields of Karpenter's objects that this version does not know, and drops.
+        left_out: What is wrong with documents of folders that cannot be read.
     """
 
     snapshot: Snapshot
@@ -113,51 +116,73 @@ class DecisionInputs(msgspec.Struct, frozen=True):
     creations: Creations = Creations()
     set_aside: tuple[SetAside, ...] = ()
     warnings: tuple[JsonObject, ...] = ()
+    left_out: tuple[InputError, ...] = ()
 
 
-def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> DecisionInputs:
+def read_inputs(
+    arguments: argparse.Namespace, documents: Sequence[Document] | None = None, *, is_partial: bool = False
+) -> DecisionInputs:
     """Read the manifests (or use `documents`) and the catalogue; warnings go to standard error.
 
     Under `--cluster` the result is the functions' present observation, with their settings, claims and prices.
 
+    With `is_partial`, documents of folders that cannot be read are left out, and told.
+
     Raises:
-        InputError: If any input cannot be parsed; nothing is used then.
+        InputError: If any other input cannot be parsed; nothing is used then.
     """
     started = time.perf_counter()
     if documents is None and getattr(arguments, "cluster", None):
         if getattr(arguments, "price_terms", None):
             raise InputError("the functions' own terms count with --cluster; leave it out", source="--price-terms")
         return _observe_own(arguments, started)
+    left_out: list[InputError] | None = [] if is_partial else None
     with collector_paused():
-        input_documents = _given(arguments) if documents is None else documents
+        input_documents = _given(arguments, left_out) if documents is None else documents
         max_pods = getattr(arguments, "max_pods", EXPANDED_MAX)
         inventory = take_inventory(input_documents, max_pods)
+        if left_out and not inventory.total:
+            raise together(left_out)
         refuse_empty(arguments, inventory.total)
         region = region_of(arguments, input_documents)
         snapshot, set_aside = _assembled(inventory, arguments, region)
         _check_buffers(snapshot, max_pods)
     TrackedObjects.freeze()  # everything lives as long as the command, so the collector need not visit it
-    for warning in inventory.warnings():
-        warn(warning)
+    if left_out:
+        write_stderr(*error_lines(together(left_out)), "what cannot be read is left out")
     if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(input_documents)):
         warn(f"no prices of {unlisted} are built in, and those of {region} are used: {fetch_hint(unlisted)}")
-    ours_by_annotation = any(labels.CLAIM in node.annotations for node in snapshot.nodes)
-    command = getattr(arguments, "command", "")
-    if lacking := missing(command, inventory.objects, ours_by_annotation=ours_by_annotation):
-        warn(lacking)
-    if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
-        warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    dropped = (*_dropped_fields(input_documents), *_unread_values(snapshot))
-    for dropped_field in dropped:
-        warn(dropped_field["message"])
+    _warn_of_inventory(inventory, snapshot, getattr(arguments, "command", ""))
+    dropped = _printed(*_dropped_fields(input_documents), *_unread_values(snapshot))
     return DecisionInputs(
         snapshot,
         time.perf_counter() - started,
         _prices_of(arguments, region),
         creations=inventory.creations,
         set_aside=set_aside,
-        warnings=dropped,
+        warnings=(*(_left_out(error) for error in left_out or ()), *dropped),
+        left_out=tuple(left_out or ()),
     )
+
+
+def _warn_of_inventory(inventory: Inventory, snapshot: Snapshot, command: str) -> None:
+    for warning in inventory.warnings():
+        warn(warning)
+    ours_by_annotation = any(labels.CLAIM in node.annotations for node in snapshot.nodes)
+    if lacking := missing(command, inventory.objects, ours_by_annotation=ours_by_annotation):
+        warn(lacking)
+    if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
+        warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
+
+
+def _printed(*warnings: JsonObject) -> tuple[JsonObject, ...]:
+    for warning in warnings:
+        warn(warning["message"])
+    return warnings
+
+
+def _left_out(error: InputError) -> JsonObject:
+    return {"object": f"File/{error.source}", "reason": "Unreadable", "field": "", "message": error.lines[0]}
 
 
 def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:
@@ -252,12 +277,11 @@ def _check_buffers(snapshot: Snapshot, max_pods: int) -> None:
         raise InputError(problem, hint="--max-pods N raises the bound")
 
 
-def _given(arguments: argparse.Namespace) -> Sequence[Document]:
+def _given(arguments: argparse.Namespace, left_out: list[InputError] | None = None) -> Sequence[Document]:
     """Return the objects of the files, or without files those of the kubeconfig's cluster."""
     if arguments.files:
-        return read(
-            arguments.files, helm=getattr(arguments, "helm", False), kustomize=getattr(arguments, "kustomize", False)
-        )
+        helm, kustomize = getattr(arguments, "helm", False), getattr(arguments, "kustomize", False)
+        return read(arguments.files, helm=helm, kustomize=kustomize, left_out=left_out)
     from cli.cluster.live import read_live
 
     return read_live(arguments.context)
@@ -266,6 +290,12 @@ def _given(arguments: argparse.Namespace) -> Sequence[Document]:
 def warn(text: str) -> None:
     """Print one warning line."""
     write_stderr(f"warning: {text}")
+
+
+def warn_of(set_aside: Iterable[SetAside]) -> None:
+    """Print a warning for each object that is set aside, for commands whose answer does not name them."""
+    for aside in set_aside:
+        warn(f"set aside {aside.object} [{aside.reason}]: {aside.message}")
 
 
 def read_catalogue(path: str) -> Catalogue:
@@ -315,25 +345,10 @@ def _assembled(
     inventory: Inventory, arguments: argparse.Namespace, region: str
 ) -> tuple[Snapshot, tuple[SetAside, ...]]:
     classes = inventory.objects.get(resources.EC2_NODE_CLASSES, [])
-    readers = KeptReaders(user_store(), inventory.objects)
-    snapshot, problems = assemble(
-        inventory.objects,
-        now=arguments.now or datetime.now(UTC),
-        catalogue=builtin_or_given(arguments, region, classes),
-        options=options_of(arguments),
-        readers=readers,
-    )
-    readers.keep()
-    set_aside = (*inventory.set_aside, *(p.set_aside for p in problems if p.set_aside is not None))
-    refused = {aside.object for aside in inventory.set_aside}
-    for problem in problems:
-        if not problem.is_warning:
-            origin = inventory.documents[problem.resource][problem.position]
-            if f"{problem.resource.kind}/{origin.path_name(problem.resource)}" in refused:
-                continue  # told already, and the pod waits with what it lacks
-            field = field_in(origin, problem.resource, problem.field)
-            raise origin.error(": ".join(part for part in (field, problem.problem) if part))
-        warn(str(problem))
+    catalogue, now = builtin_or_given(arguments, region, classes), arguments.now or datetime.now(UTC)
+    snapshot, set_aside = _without_unreadable(inventory, catalogue, options_of(arguments), now)
+    invalid = {node_class.name for node_class in snapshot.node_classes if node_class.problem}
+    classes = [manifest for manifest in classes if name_of(manifest) not in invalid]
     snapshot = _without_refused_classes(_with_absent_storage(snapshot) if arguments.files else snapshot, classes)
     in_reservations = Counter(node.labels.get(labels.RESERVATION_ID, "") for node in snapshot.nodes)
     snapshot = with_price_terms(snapshot, getattr(arguments, "price_terms", None), classes)
@@ -346,6 +361,54 @@ def _assembled(
 
     addresses = addresses_left(classes, (), snapshot.now)
     return msgspec.structs.replace(snapshot, subnet_addresses=addresses), set_aside
+
+
+def _without_unreadable(
+    inventory: Inventory, catalogue: Catalogue, options: Options, now: datetime
+) -> tuple[Snapshot, tuple[SetAside, ...]]:
+    """Return the snapshot, and the objects that are set aside for it.
+
+    If pods of a workload cannot be read, the workload is left out, and the others are translated once more.
+    """
+    readers = KeptReaders(user_store(), inventory.objects)
+    snapshot, problems = assemble(inventory.objects, now=now, catalogue=catalogue, options=options, readers=readers)
+    faults = [
+        (inventory.documents[problem.resource][problem.position], problem)
+        for problem in problems
+        if not problem.is_warning
+    ]
+    of_workloads = [
+        (origin, problem.resource, InvalidInputError(problem.problem, field=problem.field))
+        for origin, problem in faults
+        if kind_read(origin) != problem.resource
+    ]
+    if of_workloads:
+        leave_out(inventory, of_workloads)
+        return _without_unreadable(inventory, catalogue, options, now)
+    readers.keep()
+    named = {aside.object for aside in inventory.set_aside}
+    set_aside = [*inventory.set_aside, *(p.set_aside for p in problems if p.set_aside is not None)]
+    for problem in problems:
+        if problem.is_warning:
+            warn(str(problem))
+    for origin, problem in faults:
+        aside = origin.unreadable(problem.resource, InvalidInputError(problem.problem, field=problem.field))
+        set_aside += [] if aside.object in named else [aside]  # a pod that waits says what it lacks once more
+    return _with_set_aside_pods(snapshot, set_aside), tuple(set_aside)
+
+
+def _with_set_aside_pods(snapshot: Snapshot, set_aside: Sequence[SetAside]) -> Snapshot:
+    """Return the snapshot in which the pods that are set aside say so, where they would say that they are invalid."""
+    keys = {aside.pod for aside in set_aside if aside.pod}
+    if not keys:
+        return snapshot
+    pods = tuple(
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, problem_reason=PodReason.SET_ASIDE))
+        if pod.key in keys and pod.unreadable
+        else pod
+        for pod in snapshot.pods
+    )
+    return msgspec.structs.replace(snapshot, pods=pods)
 
 
 def _with_absent_storage(snapshot: Snapshot) -> Snapshot:

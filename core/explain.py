@@ -18,7 +18,7 @@ from core.commitments import coverage_of, paid_price
 from core.disruption import disrupt
 from core.disruption.consolidation_nodes import payback_minutes
 from core.disruption.expiration import ending_reservations, objections
-from core.gangs import Gang
+from core.gangs import Gang, groups_leaving
 from core.launch.denials import refused
 from core.model.catalogue import InstanceType
 from core.model.node_pool import GRACE_PERIOD, NodePool
@@ -280,6 +280,7 @@ def _command_lines(command: Command, node: str) -> tuple[str, ...]:
     if others:
         lines.append(f"together with {', '.join(others)}")
     lines += [f"replaced by {claim.name}: {', '.join(claim.instance_types[:5])}" for claim in command.replacements]
+    lines += [group.sentence for group in command.groups]
     lines += [f"pod {move.pod} moves to {move.to}" for move in command.moves]
     return tuple(lines)
 
@@ -487,6 +488,9 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
     covered = coverage_of(snapshot).nodes.get(node)
     by = " and ".join(covered.taken) if covered is not None else ""
     details = [*explanation.details, *slow, f"{price}, covered by commitment {by}" if by else price]
+    if explanation.reason == NodeReason.DELETING:
+        going = groups_leaving(planner.context.gangs, state.pods, may_wait=False)
+        details += [group.sentence for group in going]
     details += _of_reservation(state, snapshot)
     details += _of_hours(state, snapshot)
     if explanation.reason == NodeReason.PODS_UNSCHEDULABLE:

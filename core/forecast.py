@@ -344,6 +344,11 @@ class _DayGrowth(msgspec.Struct, frozen=True):
         return cls(peak, most, waits)
 
 
+SPARE_PLACES: Final = 1
+"""Places beyond the sum of what pods of several sizes request: small ones leave remainders on each node of the room, so that
+the last one may find its place on no single node."""
+
+
 def _ramp(
     run: Sequence[tuple[str, int]],
     by_slot: Mapping[tuple[str, int], Mapping[date, SlotGrowth]],
@@ -363,7 +368,7 @@ def _ramp(
     used, covered = _backtest(pods, rules)
     amounts = {name: _quantile([growth.amounts[name] for growth in seen], rules.percentile) for name in (CPU, MEMORY)}
     most = {name: _quantile([growth.most[name] for growth in seen], rules.percentile) for name in (CPU, MEMORY)}
-    places = min([grown, *(-(-amounts[name] // most[name]) for name in amounts if amounts[name] and most[name])])
+    in_sum = min([grown, *(-(-amounts[name] // most[name]) for name in amounts if amounts[name] and most[name])])
     return Ramp(
         pool=pool,
         weekdays=weekdays,
@@ -371,8 +376,8 @@ def _ramp(
         lasts=(last + 1 - first) * rules.slot,
         pods=grown,
         amounts=amounts,
-        places=places,
-        requests=_rounded({name: max(most[name], -(-amounts[name] // places)) for name in amounts}),
+        places=min(grown, in_sum + SPARE_PLACES),
+        requests=_rounded({name: max(most[name], -(-amounts[name] // in_sum)) for name in amounts}),
         days=len(seen),
         used_percent=used,
         covered_percent=covered,

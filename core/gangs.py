@@ -17,7 +17,7 @@ controller has not created yet: some come only once the first runs, so who waits
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -43,6 +43,7 @@ from core.reasons.groups import (
     SizesDiffer,
     TooManyToCome,
 )
+from core.reasons.runs import GroupFate, GroupLeaves
 
 EFA: Final = "vpc.amazonaws.com/efa"
 """The resource of an EFA interface, whose traffic does not leave a zone."""
@@ -566,3 +567,55 @@ def kept_together(snapshot: Snapshot) -> dict[str, Gang]:
     """
     gangs = (gang for gang in gangs_of(snapshot) if gang.runs and (gang.disrupts_all or not gang.moves_alone))
     return {pod.key: gang for gang in gangs for pod in gang.pods if pod.node_name and not pod.is_terminal}
+
+
+# Names the groups of which members leave their nodes.
+
+
+def groups_leaving(gangs: Iterable[Gang], pods: Iterable[Pod], *, may_wait: bool) -> tuple[GroupLeaves, ...]:
+    """Return the groups that have members among pods which leave their nodes, by name.
+
+    `may_wait`: whether the drain leaves members alone until its deadline, so that their group may end first.
+    """
+    going = {pod.key for pod in pods if not pod.is_terminal}
+    counts = ((gang, sum(pod.key in going for pod in gang.pods)) for gang in gangs)
+    return tuple(
+        sorted(
+            GroupLeaves(gang.name, _fate(gang, may_wait=may_wait), leaving, gang.total)
+            for gang, leaving in counts
+            if leaving
+        )
+    )
+
+
+def _fate(gang: Gang, *, may_wait: bool) -> GroupFate:
+    if not gang.runs:
+        return GroupFate.NOT_STARTED
+    if gang.moves_alone:
+        return GroupFate.RUNS_ON
+    return GroupFate.MAY_END_FIRST if may_wait else GroupFate.LOSES_THEM
+
+
+def groups_named(pods: Iterable[Pod], sizes: Mapping[str, int], *, may_wait: bool) -> tuple[GroupLeaves, ...]:
+    """Return the groups of a node's pods, by name, for who knows neither their objects nor the pods of other nodes.
+
+    `sizes`: identity of a group → how many members it has, for those of which that is known.
+    """
+    members: dict[tuple[str, str], list[tuple[Pod, _Spelling]]] = {}
+    for pod in pods:
+        spelling = next(_spellings(pod), None) if names_group(pod) and not pod.is_terminal else None
+        if spelling is not None:
+            members.setdefault((f"{pod.namespace}/{spelling.name}", spelling.source), []).append((pod, spelling))
+    leaves = []
+    for (name, source), present in members.items():
+        pod, spelling = present[0]
+        stated = spelling.minimum if source in _STATE_THE_TOTAL else None
+        size = max(0, sizes.get(f"{source}/{name}", stated or 0))
+        moves_alone = pod.annotations.get(labels.GROUP_DISRUPTION) == "single"
+        fate = GroupFate.MAY_END_FIRST if may_wait else GroupFate.LOSES_THEM
+        leaves.append(GroupLeaves(name, GroupFate.RUNS_ON if moves_alone else fate, len(present), size))
+    return tuple(sorted(leaves))
+
+
+_STATE_THE_TOTAL: Final = (GroupSource.KUEUE, GroupSource.LEADER_WORKER_SET)
+"""Ways of writing by which each member says how many there are."""

@@ -69,6 +69,9 @@ GROUP_DISRUPTION: Final = "fleetwright.dev/group-disruption"
 GROUP_OF_CLAIM: Final = "fleetwright.dev/launched-for-group"
 """Annotation of a claim: the group for whose members alone it is launched; all of them are, or none."""
 
+SIZE_OF_GROUP: Final = "fleetwright.dev/launched-for-members"
+"""Annotation of such a claim: how many members the group had in all."""
+
 START_BEFORE: Final = "fleetwright.dev/start-before"
 """Annotation of pods that may wait: when they must have a node, as a time (RFC 3339) or a duration after their creation."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
-from itertools import groupby
+from functools import partial
+from itertools import groupby, starmap
 from typing import Final
 
 import msgspec
@@ -36,18 +37,9 @@ def node_price(node_labels: Mapping[str, str], instance_type: InstanceType | Non
 
 
 def node_prices(snapshot: Snapshot) -> Callable[[StateNode], int]:
-    """Return what a node costs an hour by the catalogue, for limits in dollars."""
-    classes = {pool.name: pool.node_class.name for pool in snapshot.node_pools}
-    by_class: dict[str, dict[str, InstanceType]] = {}
-
-    def price_of(state: StateNode) -> int:
-        node_class = classes.get(state.node_pool, "")
-        if node_class not in by_class:
-            types = snapshot.catalogue.types_for(node_class)
-            by_class[node_class] = {instance_type.name: instance_type for instance_type in types}
-        return node_price(state.labels, type_of(state.labels, by_class[node_class]))
-
-    return price_of
+    """Return what a node costs an hour by today's market, for limits in dollars (`PoolTypes.counted_price`)."""
+    types = pool_types(snapshot)
+    return lambda state: types.counted_price(state.node_pool, state.labels)
 
 
 _Subject = tuple[int, int, int | str]
@@ -255,6 +247,14 @@ def limits_by_counter(pools: Sequence[NodePool]) -> dict[str, dict[str, int]]:
     return {pool.name: pool.limits for pool in pools} | shared | capped
 
 
+def holder(counter: str) -> str:
+    """Return what a counter is of, in words: a cap is named `Calendar/cap`."""
+    if not counter.startswith(GROUP_COUNTER):
+        return f"NodePool {counter}"
+    group = counter.removeprefix(GROUP_COUNTER)
+    return f"cap {group}" if "/" in group else f"group {group}"
+
+
 def is_priced(pool: NodePool) -> bool:
     """Whether one of its limits counts dollars."""
     every = (pool.limits, *pool.shared_limits.values(), *(cap.limits for cap in pool.caps))
@@ -341,6 +341,7 @@ class PoolTypes:
         self._keys = snapshot.catalogue.label_keys()
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
         self._known: dict[str, tuple[InstanceType, ...]] = {}
+        self._counted: dict[str, dict[str, InstanceType]] = {}
         self._by_name: dict[tuple[str, str], dict[str, InstanceType]] = {}
         self._classes: dict[str, tuple[InstanceType, ...]] = {}
         self._agreeing: tuple[NodeOverlay, ...] | None = None
@@ -363,24 +364,51 @@ class PoolTypes:
             }
         return named
 
+    def counted_price(self, pool: str, node_labels: Mapping[str, str]) -> int:
+        """Return what limits and caps in dollars count of a node an hour, by its labels; zero if its type has no price."""
+        if pool not in self._counted:
+            self._counted[pool] = {
+                instance_type.name: instance_type for instance_type in self._counted_types(self._pools.get(pool))
+            }
+        return node_price(node_labels, type_of(node_labels, self._counted[pool]))
+
+    def _counted_types(self, pool: NodePool | None) -> tuple[InstanceType, ...]:
+        """Return the types at the higher of two prices: the catalogue's, and that after NodeOverlays.
+
+        A NodeOverlay that lowers a price, and a price factor, may only steer the choice; the bill does not follow them.
+        """
+        if pool is None:
+            return self._of_class("")
+        bare, overlaid = self._of_tenancy(pool, self._bare(pool)), self._of_tenancy(pool, self._overlaid(pool))
+        if bare == overlaid:
+            return bare
+        return tuple(starmap(_at_higher_prices, zip(bare, overlaid, strict=True)))
+
     def _compute(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        types = self._bare(pool)
+        types = self._of_tenancy(pool, self._overlaid(pool))
         if is_priced(pool):
             template = template_requirements(pool)
-            types = tuple(_at_its_price(instance_type, template) for instance_type in types)
-        if self._snapshot.options.feature_gates.node_overlay:
-            types = _overlaid_for(self._overlays(), template_requirements(pool), self._keys).of(types)
-        surcharge, factors = self._snapshot.options.dedicated_ppm, pool.price_factors
-        if surcharge:
-            types = (
-                tuple(surcharged(instance_type, surcharge) for instance_type in types) if is_dedicated(pool) else types
-            )
+            counted = self._counted_types(pool)
+            types = tuple(starmap(partial(_with_its_price, template), zip(types, counted, strict=True)))
+        factors = pool.price_factors
         if not factors:
             return types
         return tuple(
             _weighed(instance_type, factors.get(instance_type.name.partition(".")[0], PER_MILLE))
             for instance_type in types
         )
+
+    def _overlaid(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        types = self._bare(pool)
+        if not self._snapshot.options.feature_gates.node_overlay:
+            return types
+        return _overlaid_for(self._overlays(), template_requirements(pool), self._keys).of(types)
+
+    def _of_tenancy(self, pool: NodePool, types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+        surcharge = self._snapshot.options.dedicated_ppm
+        if not surcharge or not is_dedicated(pool):
+            return types
+        return tuple(surcharged(instance_type, surcharge) for instance_type in types)
 
     def _bare(self, pool: NodePool) -> tuple[InstanceType, ...]:
         return self._of_class(pool.node_class.name)
@@ -433,14 +461,23 @@ def _overlaid_for(overlays: tuple[NodeOverlay, ...], template: Requirements, key
     return entry
 
 
-def _at_its_price(instance_type: InstanceType, template: Requirements) -> InstanceType:
+def _with_its_price(template: Requirements, instance_type: InstanceType, counted: InstanceType) -> InstanceType:
     """Return the type with what it costs at most as a capacity, so that a limit in dollars counts it as it counts CPU.
 
     The highest price among the offerings that the NodePool admits counts, whether or not they are available now.
     """
-    prices = [o.price for o in instance_type.offerings if _may_buy(template, o)]
+    prices = [o.price for o in counted.offerings if _may_buy(template, o)]
     capacity = {**instance_type.capacity, quantity.HOURLY: max(prices, default=0)}
     return msgspec.structs.replace(instance_type, capacity=capacity)
+
+
+def _at_higher_prices(bare: InstanceType, overlaid_type: InstanceType) -> InstanceType:
+    """Return a type whose offerings cost what the higher of two prices says."""
+    if bare is overlaid_type:
+        return bare
+    pairs = zip(bare.offerings, overlaid_type.offerings, strict=True)
+    offerings = tuple(msgspec.structs.replace(o, price=max(o.price, same.price)) for o, same in pairs)
+    return msgspec.structs.replace(bare, offerings=offerings)
 
 
 pool_types: Final = ByIdentity(PoolTypes, size=SNAPSHOTS_REMEMBERED)

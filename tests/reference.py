@@ -41,7 +41,7 @@ from core.reasons.code import (
 from core.reasons.groups import RequestReason
 from core.reasons.nodes import DriftReason, NodeReason
 from core.reasons.pods import BindingReason, EvictionReason, HeldPodReason, PodReason
-from core.reasons.runs import CommandReason, DrainReason, FailureReason, RunReason
+from core.reasons.runs import CommandReason, DrainReason, FailureReason, GroupFate, RunReason
 from installation import metric_names
 from installation.metric_names import NAMESPACE
 from installation.settings import Settings
@@ -129,6 +129,9 @@ def reason_codes() -> str:
         _codes(HeldPodReason),
         "Outcome of the drain:",
         _codes(DrainReason),
+        "## Groups whose members leave a node",
+        "`groups[].fate` of a command; events and `fleetwright log` have the sentence.",
+        _codes(GroupFate),
         "## Course of a NodeClaim and its node",
         "Decisions about a claim, an instance or a node that is not being removed.",
         _codes(ClaimReason),

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.answers.plan import API_VERSION, a_month, cents, prices_line, rfc3339
+from cli.answers.plan import API_VERSION, a_month, cents, prices_line, rfc3339, set_aside_fields
 from cli.terminal import output
 from cli.terminal.output import counted, reason_page
 from cli.terminal.style import on_one_line_each
 from core.api.objects import JsonObject
 from core.codec import newly_drifted
+from core.containment import SetAside
 from core.disruption.consolidation_nodes import BOTH_RUN
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
@@ -101,12 +102,18 @@ _NAMED_MAX: Final = 10
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One side of the comparison; `hourly` is the cost of running and new nodes, in nano-dollars per hour."""
+    """One side of the comparison.
+
+    Attributes:
+        hourly: The cost of running and new nodes, in nano-dollars per hour.
+        set_aside: Objects that the side is planned without.
+    """
 
     snapshot: Snapshot
     plan: Plan
     hourly: int
     prices: JsonObject
+    set_aside: tuple[SetAside, ...] = ()
 
 
 def difference_document(before: Side, after: Side) -> JsonObject:
@@ -183,6 +190,7 @@ def _side(side: Side) -> JsonObject:
         "monthly": cents(a_month(dollars(side.hourly))),
         "nodes": running + len(side.plan.claims),
         "unschedulable": sorted(_unplaced(side)),
+        **set_aside_fields(side.set_aside),
     }
 
 
@@ -216,6 +224,11 @@ def _total_rows(document: JsonObject) -> list[tuple[str, str, str, str]]:
 def _details(document: JsonObject) -> list[str]:
     """Return the objects behind the counts, each as a heading and indented lines."""
     details = []
+    for side in ("before", "after"):
+        aside = document[side].get("setAside", ())
+        lines = [f"  {entry['object']} [{entry['reason']}]: {entry['message']}" for entry in aside[:_NAMED_MAX]]
+        heading = f"{output.counted(len(aside), 'object')} {side} the change set aside: planned without"
+        details += ["\n".join([heading, *lines, *_more(len(aside))])] if aside else []
     for field, change in (("podsLost", "left without a place"), ("podsGained", "given a place")):
         pods = document[field]
         if pods:

@@ -33,6 +33,7 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 from core.pods import ROOM, SPOT
 from core.pools import charges_of
+from core.reasons.runs import RunReason
 
 if TYPE_CHECKING:
     from core.disruption.gap import GapParts
@@ -135,11 +136,15 @@ def set_aside_fields(set_aside: Iterable[SetAside]) -> JsonObject:
     return {"setAside": fields} if fields else {}
 
 
+_WRITTEN_WRONGLY: Final = (RunReason.CANNOT_BE_READ, RunReason.REFUSED_BY_API_SERVER)
+
+
 def set_aside_lines(document: JsonObject) -> str:
-    """Return one line for each object that is set aside."""
-    lines = [
-        f"set aside {aside['object']} [{aside['reason']}]: {aside['message']}" for aside in document.get("setAside", ())
-    ]
+    """Return one line for each object that is set aside, and what to do about those that are written wrongly."""
+    aside_objects = document.get("setAside", ())
+    lines = [f"set aside {aside['object']} [{aside['reason']}]: {aside['message']}" for aside in aside_objects]
+    if any(aside["reason"] in _WRITTEN_WRONGLY for aside in aside_objects):
+        lines.append("every problem of every object, with its line: fleetwright validate -f …")
     return "\n".join(output.wrapped(line) for line in lines)
 
 

@@ -56,10 +56,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the periods in which nothing changes, NodePool by NodePool."""
-    from cli.inputs import read_inputs
+    from cli.inputs import read_inputs, warn_of
 
     arguments.now = arguments.now or datetime.now(UTC).replace(microsecond=0)
     inputs = read_inputs(arguments)
+    warn_of(inputs.set_aside)
     snapshot, own_state = inputs.snapshot, inputs.own
     if arguments.week:
         learned = (own_state.forecast, own_state.growth) if own_state is not None else (None, None)

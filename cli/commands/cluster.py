@@ -506,9 +506,10 @@ def run_metrics(arguments: argparse.Namespace) -> int:
 def _current_metrics(arguments: argparse.Namespace) -> str:
     """Read the cluster once. Raises InputError."""
     from cli.answers.monitoring import exposition
-    from cli.inputs import read_inputs
+    from cli.inputs import read_inputs, warn_of
 
     inputs = read_inputs(arguments)
+    warn_of(inputs.set_aside)
     return exposition(inputs.snapshot, inputs.own)
 
 

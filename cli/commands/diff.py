@@ -13,6 +13,8 @@ from cli.terminal import output
 from cli.terminal.style import write_stderr, write_stdout
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from cli.answers.difference import Side
     from cli.manifests.inventory import Document
 
@@ -82,7 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
         write_stdout(as_markdown(document))
     else:
         output.show(document, arguments.output, as_table)
-    broken = [failure for condition in arguments.fail_on if (failure := _broken(condition, document))]
+    unread = {aside.object for aside in after.set_aside} - {aside.object for aside in before.set_aside}
+    broken = [failure for condition in arguments.fail_on if (failure := _broken(condition, document, unread))]
     for failure in broken:
         write_stderr(*error_lines(failure))
     return NEGATIVE if broken else DONE
@@ -93,15 +96,27 @@ def _side(arguments: argparse.Namespace, documents: list[Document]) -> Side:
     from cli.arguments import share_of_time
     from cli.inputs import read_inputs
     from cli.terminal.style import progress
+    from core.containment import contained
     from core.disruption.disruption_pass import fleet_price
     from core.interpreter import collector_paused
-    from core.scheduling import schedule
+    from core.scheduling import Planner, schedule
 
+    time_limit = share_of_time(arguments)
     with progress("planning"), collector_paused():
         inputs = read_inputs(arguments, documents)
-        snapshot = inputs.snapshot
-        plan = schedule(snapshot, share_of_time(arguments))
-    return Side(snapshot=snapshot, plan=plan, hourly=fleet_price(snapshot) + plan.cost.hourly, prices=inputs.prices)
+        decided = contained(
+            inputs.snapshot,
+            lambda snapshot: schedule(snapshot, time_limit),
+            probe=lambda snapshot: Planner(snapshot).results(),
+        )
+    plan, snapshot = decided.result, decided.snapshot
+    return Side(
+        snapshot=snapshot,
+        plan=plan,
+        hourly=fleet_price(snapshot) + plan.cost.hourly,
+        prices=inputs.prices,
+        set_aside=(*inputs.set_aside, *decided.set_aside),
+    )
 
 
 def _condition(text: str) -> str | CostRise:
@@ -113,13 +128,21 @@ def _condition(text: str) -> str | CostRise:
     return CostRise(match.group(1))
 
 
-def _broken(condition: str | CostRise, document: dict[str, Any]) -> str:
-    """Return why the change violates a condition, empty if it does not."""
+def _broken(condition: str | CostRise, document: dict[str, Any], unread: Collection[str]) -> str:
+    """Return why the change violates a condition, empty if it does not.
+
+    Args:
+        condition: The condition.
+        document: The difference.
+        unread: Objects that are set aside only after the change: their pods are lost as well, if they have any.
+    """
     if isinstance(condition, CostRise):
         before, after = document["before"]["hourly"], document["after"]["hourly"]
         if after <= before * (1 + condition / 100):
             return ""
         return f"it costs ${after - before:.4f} an hour more, which is over {condition:g} percent"
+    if condition == "pods-lost" and unread:
+        return f"{output.counted(len(unread), 'object')} set aside, first {min(unread)}"
     field, what = ("podsLost", "pod") if condition == "pods-lost" else ("nodesDrifted", "node")
     count = len(document[field])
     outcome = "lost" if what == "pod" else "drifted"

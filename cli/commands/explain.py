@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.ledger or arguments.decision or arguments.at or arguments.since:
         return _explain_past(arguments)
     from cli.arguments import share_of_time, time_limit_warning
-    from cli.inputs import read_inputs, warn
+    from cli.inputs import read_inputs, warn, warn_of
     from cli.terminal.style import progress
     from core.containment import contained
     from core.interpreter import collector_paused
@@ -84,8 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     explanation = decided.result
     if isinstance(explanation, InputError):
         explanation = _set_aside(arguments, inputs.set_aside, explanation)
-    for aside in (*inputs.set_aside, *decided.set_aside):
-        warn(f"set aside {aside.object} [{aside.reason}]: {aside.message}")
+    warn_of((*inputs.set_aside, *decided.set_aside))
     if text := time_limit_warning(time_limit.stopped_by if time_limit is not None else None):
         warn(text)
     return _shown(explanation, arguments)

@@ -342,6 +342,9 @@ def _overrides(arguments: argparse.Namespace) -> Overrides:
     catalogue = read_catalogue(arguments.catalog) if arguments.catalog else None
     if inventory is None:
         return Overrides(catalogue=catalogue)
+    if inventory.set_aside:
+        aside = inventory.set_aside[0]
+        raise InputError(f"{aside.object} cannot be used: {aside.message}", source="-f")
     if not any(inventory.objects.get(kind) for kind in supported):
         raise InputError("there is no NodePool, NodeOverlay or PodDisruptionBudget in the files", source="-f")
     others = sorted(kind.kind for kind in inventory.objects if kind not in supported)

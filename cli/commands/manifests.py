@@ -6,17 +6,19 @@ import argparse
 import os
 import sys
 from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+import msgspec
 import yaml
 
 from cli import arguments as shared
 from cli.errors import BAD_INPUT, DONE, NEGATIVE, InputError, error_lines
 from cli.inputs import builtin_or_given, region_of
 from cli.manifests.documents import ManifestDumper
-from cli.manifests.inventory import Document, kind_read, refused_version_of, skipped_kinds
+from cli.manifests.inventory import Document, is_excused, kind_read, refused_version_of, skipped_kinds
 from cli.manifests.reading import UnreadableDocument, gather, read, together
 from cli.terminal.output import escaped_yaml, show
 from cli.terminal.style import write_stderr, write_stdout
@@ -79,13 +81,22 @@ def run_validate(arguments: argparse.Namespace) -> int:
         builtin_region=builtin,
         now=arguments.now or datetime.now(UTC).replace(microsecond=0),
     )
+    findings = [_of_completed(finding, gathered.completed) for finding in findings]
     order = {source: position for position, source in enumerate(gathered.texts)}
-    findings += map(_unreadable, gathered.unreadable)
+    findings += map(_unreadable, gathered.problems())
     findings.sort(key=lambda finding: order.get(finding.document.source, len(order)))
     _show(findings, arguments.output, len(documents))
     if any(document.is_named for document in gathered.unreadable):
         return BAD_INPUT
     return NEGATIVE if any(finding.severity is Severity.ERROR for finding in findings) else DONE
+
+
+def _of_completed(finding: Finding, completed: Collection[str]) -> Finding:
+    """Return a finding; what is missing is a warning where a kustomization may add it."""
+    if finding.document.source not in completed or not is_excused(finding.message):
+        return finding
+    message = f"{finding.message}; a kustomization lists the file and may add it: --kustomize examines what it makes"
+    return msgspec.structs.replace(finding, message=message, severity=Severity.WARNING)
 
 
 def _unreadable(problem: UnreadableDocument) -> Finding:

@@ -9,7 +9,7 @@ from typing import Final
 
 from cli import arguments as shared
 from cli.arguments import add_cluster, add_installation, add_namespace
-from cli.errors import DONE, NEGATIVE
+from cli.errors import BAD_INPUT, DONE, NEGATIVE
 from cli.terminal import output
 
 _EXAMPLES: Final = """examples:
@@ -36,14 +36,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan once; negative if a pod is unschedulable."""
+    """Plan once; negative if a pod is unschedulable, bad input if documents of folders are left out."""
     from cli.answers.plan import plan_document, plan_names, plan_table, plan_wide, set_aside_fields
     from cli.arguments import share_of_time, timing
     from cli.inputs import read_inputs
     from cli.terminal.style import progress
 
     with progress("reading"):
-        inputs = read_inputs(arguments)
+        inputs = read_inputs(arguments, is_partial=True)
     subject = None
     if arguments.namespace:
         from cli.answers.simulation import OneNamespace
@@ -71,4 +71,6 @@ def run(arguments: argparse.Namespace) -> int:
     document["prices"] = inputs.prices
     as_table = partial(plan_table, shows_all=arguments.all)
     output.show(document, arguments.output, as_table, plan_wide, plan_names)
+    if inputs.left_out:
+        return BAD_INPUT
     return NEGATIVE if plan.unschedulable or set_aside else DONE

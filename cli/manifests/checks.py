@@ -339,6 +339,139 @@ def is_whole(amount: str) -> bool:
     return number is None or (Fraction(number[1]) / (1000 if amount.endswith("m") else 1)).denominator == 1
 
 
+# What goes with the node: validateOS, validateWindows, validateLinux, validateWindowsSecurityContextOptions,
+# validateWindowsHostProcessPod, ValidateProcMountType, ValidateHostSysctl, validateShareProcessNamespace.
+
+
+def containers_of(spec: Any) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield the containers of a pod, each with its field and its index."""
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(sequence(spec.get(field))):
+            yield field, index, mapping(container)
+
+
+_WINDOWS_USER: Final = re.compile(r"""(?:(?P<domain>[^\\]*)\\)?(?P<user>[^"/\\:;|=,+*?<>@\[\]]{1,104})""").fullmatch
+_WINDOWS_DOMAIN: Final = re.compile(
+    r"""[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}|(?=.{1,255}\Z)[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"""
+    r"(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*"
+).fullmatch
+_NO_WINDOWS_USER: Final = "no user of Windows, such as ContainerUser or DOMAIN\\user"
+_CREDENTIAL_BYTES_MAX: Final = 64 << 10
+
+
+def _windows_user(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check a user of Windows, with an optional domain before a backslash."""
+    if not isinstance(value, str):
+        return
+    parts = _WINDOWS_USER(value)
+    if parts is None:
+        yield at, f"{value!r} is {_NO_WINDOWS_USER}"
+        return
+    is_user = parts["user"].strip(". ") and not re.search(r"[\x00-\x1f\x7f]", value)
+    if not is_user or (parts["domain"] is not None and not _WINDOWS_DOMAIN(parts["domain"])):
+        yield at, f"{value!r} is no user of Windows, such as ContainerUser or DOMAIN\\user"
+
+
+def _credential(value: Any, at: Location) -> Iterator[Refusal]:
+    if isinstance(value, str) and not 0 < len(value.encode()) <= _CREDENTIAL_BYTES_MAX:
+        yield at, "is empty or larger than 64 KiB"
+
+
+def _credential_name(value: Any, at: Location) -> Iterator[Refusal]:
+    yield from dns_name(value or "_", at)
+
+
+windows_options: Final = object_with(
+    {"gmsaCredentialSpecName": _credential_name, "gmsaCredentialSpec": _credential, "runAsUserName": _windows_user}
+)
+
+_NOT_ON_WINDOWS: Final = ("appArmorProfile", "seLinuxOptions", "seccompProfile", "runAsUser", "runAsGroup")
+_OF_LINUX_PODS: Final = ("fsGroup", "fsGroupChangePolicy", "supplementalGroups", "supplementalGroupsPolicy")
+_OF_LINUX_CONTAINERS: Final = (
+    *("capabilities", "readOnlyRootFilesystem", "privileged", "allowPrivilegeEscalation", "procMount"),
+)
+_HOST_SYSCTLS: Final = (
+    ("hostNetwork", ("net.",)),
+    ("hostIPC", ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")),
+)
+
+
+def goes_with_host(spec: Any, at: Location) -> Iterator[Refusal]:
+    """Check what does not go with the node's operating system, or with its own namespaces."""
+    if spec.get("hostPID") is True and spec.get("shareProcessNamespace") is True:
+        yield (*at, "shareProcessNamespace"), "cannot be true while hostPID is true"
+    of_pod = mapping(spec.get("securityContext"))
+    for index, sysctl in enumerate(map(mapping, sequence(of_pod.get("sysctls")))):
+        name = str(sysctl.get("name")).replace("/", ".")
+        for field, prefixes in _HOST_SYSCTLS:
+            if spec.get(field) is True and name.startswith(prefixes):
+                yield (
+                    (*at, "securityContext", "sysctls", index, "name"),
+                    f"{name} is the node's own while {field} is true",
+                )
+    contexts = [
+        ((*at, field, index, "securityContext"), mapping(container.get("securityContext")))
+        for field, index, container in containers_of(spec)
+    ]
+    yield from _on_system(spec, at, contexts)
+    yield from _host_processes(spec, at, contexts)
+
+
+def proc_mounts(spec: Any, at: Location) -> Iterator[Refusal]:
+    """Check how containers of a Pod see /proc. Kubernetes 1.31 drops the field from templates."""
+    for field, index, container in containers_of(spec):
+        place = (*at, field, index, "securityContext", "procMount")
+        mount = mapping(container.get("securityContext")).get("procMount")
+        if isinstance(mount, str) and mount not in ("Default", "Unmasked"):
+            yield place, f"{mount!r} is none of Default, Unmasked"
+        elif mount == "Unmasked" and spec.get("hostUsers") is not False:
+            yield place, "Unmasked needs hostUsers: false beside the containers"
+
+
+_Contexts = Sequence[tuple[Location, Mapping[str, Any]]]
+
+
+def _on_system(spec: Any, at: Location, contexts: _Contexts) -> Iterator[Refusal]:
+    """Check what is for another operating system than the one that the pod names."""
+    if not isinstance(spec.get("os"), dict):
+        return
+    system, of_pod = spec["os"].get("name"), mapping(spec.get("securityContext"))
+    every = (((*at, "securityContext"), of_pod), *contexts)
+    if system in (None, ""):
+        yield (*at, "os", "name"), "is missing"
+    elif isinstance(system, str) and system not in ("linux", "windows"):
+        yield (*at, "os", "name"), f"{system!r} is none of linux, windows"
+    elif system == "linux":
+        for place, context in every:
+            if context.get("windowsOptions") is not None:
+                yield (*place, "windowsOptions"), "is not for Linux, which os names"
+    elif system == "windows":
+        fields = [(at, name, spec) for name in ("hostUsers", "shareProcessNamespace")]
+        fields += [(at, name, spec) for name in ("hostPID", "hostIPC") if spec.get(name) is not False]
+        fields += [((*at, "securityContext"), name, of_pod) for name in (*_NOT_ON_WINDOWS, *_OF_LINUX_PODS)]
+        fields += [((*at, "securityContext"), "sysctls", of_pod)] if of_pod.get("sysctls") else []
+        for place, context in contexts:
+            fields += [(place, name, context) for name in (*_NOT_ON_WINDOWS, *_OF_LINUX_CONTAINERS)]
+        for place, name, holder in fields:
+            if holder.get(name) is not None:
+                yield (*place, name), "is not for Windows, which os names"
+
+
+def _host_processes(spec: Any, at: Location, contexts: _Contexts) -> Iterator[Refusal]:
+    """Check that all containers run as processes of the node, or none does."""
+    of_pod = mapping(mapping(spec.get("securityContext")).get("windowsOptions")).get("hostProcess")
+    count = 0
+    for place, context in contexts:
+        of_container = mapping(context.get("windowsOptions")).get("hostProcess")
+        if None not in (of_container, of_pod) and of_container is not of_pod:
+            yield (*place, "windowsOptions", "hostProcess"), "differs from the pod's"
+        count += of_container is True or (of_container is None and of_pod is True)
+    if count and spec.get("hostNetwork") is not True:
+        yield (*at, "hostNetwork"), "must be true beside hostProcess: true"
+    if 0 < count < len(contexts):
+        yield (*at, "containers"), "must all have hostProcess: true, or none"
+
+
 # What is asked of a table.
 
 

@@ -429,9 +429,16 @@ def _from_zero(value: Any, at: Location) -> Iterator[Refusal]:
         yield (*at, "minReplicas"), "0 needs a metric of type Object or External, which exists without pods"
 
 
+def _part_of_path(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check a name that is to stand in a path (ValidatePathSegmentName)."""
+    if isinstance(value, str) and (value in (".", "..") or "/" in value or "%" in value):
+        yield at, f"{value!r} cannot be a name: it has / or %, or is a dot or two"
+
+
 def _scaler(fields: Mapping[str, Check], *spec_checks: Check) -> Check:
     bounds = {"minReplicas": not_negative, "maxReplicas": positive}
-    parts = {**bounds, "scaleTargetRef": object_with({}, needs=["kind", "name"]), **fields}
+    target = object_with(dict.fromkeys(("kind", "name"), _part_of_path), needs=["kind", "name"])
+    parts = {**bounds, "scaleTargetRef": target, **fields}
     spec = object_with(parts, _ordered, *spec_checks, needs=["maxReplicas", "scaleTargetRef"])
     return _kind({"spec": spec}, needs=("spec",))
 
@@ -439,8 +446,16 @@ def _scaler(fields: Mapping[str, Check], *spec_checks: Check) -> Check:
 _autoscaler: Final = _scaler(
     {"metrics": list_of(_metric), "behavior": object_with({"scaleUp": _rules, "scaleDown": _rules})}, _from_zero
 )
-_first_autoscaler: Final = _scaler({"targetCPUUtilizationPercentage": positive})
-"""Of `autoscaling/v1`, whose other metrics stand in an annotation."""
+_of_first_version: Final = _scaler({"targetCPUUtilizationPercentage": positive})
+_METRICS_NOTE: Final = "autoscaling.alpha.kubernetes.io/metrics"
+
+
+def _first_autoscaler(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check one of `autoscaling/v1`, whose other metrics stand in an annotation."""
+    yield from _of_first_version(value, at)
+    if _METRICS_NOTE not in mapping(mapping(value.get("metadata")).get("annotations")):
+        yield from _from_zero(mapping(value.get("spec")), (*at, "spec"))
+
 
 CHECKS: Final[Mapping[tuple[str, str], Check]] = {
     **workload_refusals.CHECKS,

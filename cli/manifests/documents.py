@@ -565,7 +565,7 @@ class Kustomizations:
         folders = sorted({file.parent for file in files} | {root})
         self.patches: set[Path] = set()
         self.folders: list[Path] = []
-        included: set[Path] = set()
+        self._included: set[Path] = set()
         for folder in folders:
             file = next((folder / name for name in KUSTOMIZATIONS if (folder / name).is_file()), None)
             if file is None:
@@ -576,12 +576,16 @@ class Kustomizations:
             except (yaml.YAMLError, OSError, ValueError):
                 continue
             self.patches |= {_resolved(folder / path) for path in _patch_files(content)}
-            included |= {_resolved(folder / path) for path in _included(content)}
-        self.folders = [folder for folder in self.folders if _resolved(folder) not in included]
+            self._included |= {_resolved(folder / path) for path in _included(content)}
+        self.folders = [folder for folder in self.folders if _resolved(folder) not in self._included]
 
     def leaves_out(self, file: Path) -> bool:
         """Whether a file is a patch, or in a folder of patches that a kustomization names."""
         return bool(self.patches) and _resolved(file) in self.patches
+
+    def completes(self, file: Path) -> bool:
+        """Whether a kustomization lists the file as a resource, so that it may add labels, selectors and other fields to it."""
+        return bool(self._included) and _resolved(file) in self._included
 
 
 def _resolved(path: Path) -> Path:

@@ -11,14 +11,14 @@ from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
 from cli.manifests.checks import Excused, generated_name, refusals
-from cli.manifests.refusals import POD
+from cli.manifests.refusals import MADE_PODS, POD
 from cli.terminal.output import counted
 from core import labels
 from core.api.objects import identity_problems, mapping
 from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import workloads
-from core.manifests.admission import Admitted, PodAdmission, PodQuotas, admitted_pods
+from core.manifests.admission import SETTINGS, Admitted, PodAdmission, PodQuotas, admitted_pods, check_amounts
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
 from core.manifests.workloads import EXPANDED_MAX, Expansion, TooManyPodsError
@@ -30,6 +30,9 @@ from core.reasons.runs import RunReason
 STANDARD_INPUT: Final = "-"
 LISTS_DEEP_MAX: Final = 16
 """The most levels of nested Lists that are expanded."""
+
+
+_NAMELESS: Final = "without a name"
 
 
 class Document:
@@ -69,12 +72,13 @@ class Document:
     @property
     def subject(self) -> str:
         """How messages name the object: `Pod shop/cart-0`."""
-        namespace, name = self._of_metadata("namespace"), self.name or "without a name"
+        namespace, name = self._of_metadata("namespace"), self.name or _NAMELESS
         return f"{self.kind or 'object'} {f'{namespace}/{name}' if namespace else name}"
 
     def path_name(self, resource: Resource) -> str:
         """How the list of objects set aside names it: `shop/cart-0`."""
-        return f"{self.namespace}/{self.name}" if resource.namespaced else self.name
+        name = self.name or _NAMELESS
+        return f"{self.namespace}/{name}" if resource.namespaced else name
 
     def error(self, problem: str) -> InputError:
         """Return an error that names this document and, unless `problem` already does, this object."""
@@ -83,6 +87,21 @@ class Document:
         if not hint:
             hint = f"`fleetwright validate -f {shlex.quote(self.source)}` lists every problem of every object"
         return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
+
+    def aside(self, resource: Resource, reason: RunReason, problem: str) -> SetAside:
+        """Return this object as set aside; the message begins with its place in the input."""
+        where = (self.source, f"document {self.index + 1}", self.item)
+        name = f"{self.kind or resource.kind}/{self.path_name(resource)}"
+        return SetAside(name, reason, ": ".join(part for part in (*where, problem) if part))
+
+    def unreadable(self, resource: Resource, error: InvalidInputError) -> SetAside:
+        """Return this object as set aside because a field cannot be read."""
+        return self.aside(resource, RunReason.CANNOT_BE_READ, self.fault(resource, error))
+
+    def fault(self, resource: Resource, error: InvalidInputError) -> str:
+        """Return the field that cannot be read, and why; a placeholder in the object is the likely cause."""
+        problem = self.placeholder_in(self.object) or error.problem
+        return ": ".join(part for part in (field_in(self, resource, error.field), problem) if part)
 
     def placeholder_in(self, value: Any) -> str:
         """Return which placeholder a value of the object has, and what to do about it; empty if it has none."""
@@ -101,6 +120,10 @@ _KINDS: Final = sorted({*resources.BY_KIND, "NodePool", "EC2NodeClass"})
 _ALIKE: Final = 0.85
 """At this similarity to one of our kinds, a kind counts as misspelt. ClusterRole, PodMonitor and NodeMetrics stay below it."""
 _CURRENT: Final = {kind: resource.api_version for kind, resource in resources.BY_KIND.items()}
+
+
+_NAMED_MAX: Final = 5
+"""Most objects that a line about repeated ones names."""
 
 
 class Creations(NamedTuple):
@@ -139,8 +162,8 @@ class Inventory:
         repeated: Objects that were given more than once; the last one counts.
         unnamed: Objects with `generateName` and no name, each under the name that stands for the one to be generated.
         creations: What the API server would make of Pods and workloads from files.
-        set_aside: Objects that the API server refuses, which are left out, and those whose reading raised; the latter are left
-            out, or kept in the form that protects.
+        set_aside: Objects that the API server refuses, or of which a field cannot be read. They are left out, or kept in the
+            form that protects.
     """
 
     def __init__(self) -> None:
@@ -158,12 +181,23 @@ class Inventory:
         self.objects.setdefault(resource, []).append(obj)
         self.documents.setdefault(resource, []).append(document)
 
+    def without(self, left_out: Iterable[Document]) -> None:
+        """Take out everything that comes from these documents."""
+        gone = {id(document) for document in left_out}
+        for resource, documents in self.documents.items() if gone else ():
+            kept = [position for position, document in enumerate(documents) if id(document) not in gone]
+            self.objects[resource] = [self.objects[resource][position] for position in kept]
+            self.documents[resource] = [documents[position] for position in kept]
+
     def warnings(self) -> Iterator[str]:
         """Return warnings about input that did not fail."""
         if self.skipped:
             yield skipped_kinds(self.skipped)
-        for subject in self.repeated:
-            yield f"{subject} is given more than once: the last one counts"
+        if self.repeated:
+            subjects = [*dict.fromkeys(self.repeated)]
+            shown, more = ", ".join(subjects[:_NAMED_MAX]), len(subjects) - _NAMED_MAX
+            named = f"{shown} and {more} more objects are" if more > 0 else f"{shown} {'are' if subjects[1:] else 'is'}"
+            yield f"{named} given more than once: the last one counts"
         if self.unnamed:
             amount = counted(len(self.unnamed), "object")
             yield f"{amount} with generateName, first {self.unnamed[0]}: kubectl create names them, kubectl apply refuses them"
@@ -185,8 +219,10 @@ def _meant(kind: str) -> str:
 def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) -> Inventory:
     """Decode the objects and expand the workloads to their pods, `max_pods` together at most.
 
+    An object of which a field cannot be read is set aside.
+
     Raises:
-        InputError: If an object cannot be decoded; the error names file, document, object and field.
+        InputError: If it is not known what an object is, or the workloads have too many pods; it names file and document.
     """
     inventory = Inventory()
     input_documents = list(documents)
@@ -195,26 +231,43 @@ def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) 
             raise document.error(f"apiVersion: {refused}")
         for field, problem in identity_problems(document.object):
             raise document.error(f"{field}: {problem}")
-    input_documents = _in_present_form(input_documents)
     inventory.total = len(input_documents)
+    input_documents = _in_present_form(input_documents, inventory)
     for (resource, _, _), document in _distinct(input_documents, inventory).items():
-        try:
-            obj = decoding.from_object(resource, document.object)
-            aside = _refused(document, resource, obj)
-        except SetAsideError as error:
-            name = f"{resource.kind}/{document.path_name(resource)}"
-            aside = internal_error(name, error.__cause__ or error)
-        except InvalidInputError as error:
-            raise document.error(str(error)) from error
+        obj, aside = _taken(document, resource)
         if aside is not None:
             inventory.set_aside.append(aside)
-            obj = decoding.rest_of(resource, document.object)
-            if obj is not None and not obj.unreadable:
-                obj.unreadable = aside.message
         if obj is not None:
             inventory.add(resource, obj, document)
     _expand(inventory, max_pods)
     return inventory
+
+
+def _taken(document: Document, resource: Resource) -> tuple[Any | None, SetAside | None]:
+    """Return a decoded object, or what stands for it and why it is set aside."""
+    problem = ""
+    try:
+        obj = decoding.from_object(resource, document.object)
+        if resource in SETTINGS:
+            check_amounts(obj)
+        problem = _refused(document, resource, obj)
+        if not problem:
+            return obj, None
+        aside = document.aside(resource, RunReason.REFUSED_BY_API_SERVER, problem)
+    except SetAsideError as error:
+        aside = internal_error(f"{resource.kind}/{document.path_name(resource)}", error.__cause__ or error)
+        problem = aside.message
+    except InvalidInputError as error:
+        problem, aside = document.fault(resource, error), document.unreadable(resource, error)
+    rest = decoding.rest_of(resource, document.object)
+    if rest is not None:
+        rest.unreadable = problem
+    return rest, aside
+
+
+def is_excused(message: str) -> bool:
+    """Whether the API server refuses the object for something that whoever applies it may still add."""
+    return isinstance(message, Excused)
 
 
 def refusals_of(document: Document) -> Iterator[tuple[str, str]]:
@@ -229,23 +282,30 @@ def refusals_of(document: Document) -> Iterator[tuple[str, str]]:
     return refusals(document.object, CHECKS[identity]) if identity in CHECKS else iter(())
 
 
+_MAKE_PODS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job", "CronJob")
+
+
+def unmade_pods_of(document: Document) -> Iterator[tuple[str, str]]:
+    """Return the fields of a workload that an API server takes although it refuses each of the pods, with the reason."""
+    return refusals(document.object, MADE_PODS) if document.kind in _MAKE_PODS else iter(())
+
+
 _WITH_PODS: Final = (resources.PODS, *workloads.EXPANDED)
 
 
-def _refused(document: Document, resource: Resource, obj: Any) -> SetAside | None:
-    """Return the object as set aside if the API server would not store it.
+def _refused(document: Document, resource: Resource, obj: Any) -> str:
+    """Return why the API server would not store the object, or none of its pods; empty if it would.
 
     Raises:
         InvalidInputError: If its pods cannot be read either.
     """
-    for field, problem in refusals_of(document):
+    for field, problem in (*refusals_of(document), *unmade_pods_of(document)):
         if isinstance(problem, Excused):
             continue
         if resource in _WITH_PODS:
             workloads.expand({resource: [obj]}, most_per_workload=1)
-        name = f"{resource.kind}/{document.path_name(resource)}"
-        return SetAside(name, RunReason.REFUSED_BY_API_SERVER, f"{field}: {problem}")
-    return None
+        return f"{field}: {problem}"
+    return ""
 
 
 def refused_version_of(document: Document) -> str:
@@ -277,7 +337,9 @@ def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple
             continue
         document = written if written.name else under_made_up_name(written, len(inventory.unnamed) + 1)
         if not document.name:
-            raise document.error("metadata.name: is missing")
+            missing = InvalidInputError("is missing", field="metadata.name")
+            inventory.set_aside.append(document.unreadable(resource, missing))
+            continue
         if document is not written:
             inventory.unnamed.append(document.subject)
         key = (resource, document.namespace if resource.namespaced else "", document.name)
@@ -307,24 +369,34 @@ def kind_read(document: Document) -> Resource | None:
     return resources.resource_read(_group(document), document.kind)
 
 
-def _in_present_form(documents: list[Document]) -> list[Document]:
+def _in_present_form(documents: list[Document], inventory: Inventory) -> list[Document]:
     """Convert older versions of Karpenter's objects. All are converted together, because some depend on others."""
     ours = [document for document in documents if _group(document) in _KARPENTER_GROUPS]
     if all(str(document.object["apiVersion"]).endswith("/v1") for document in ours):
         return documents
     from core.api import all_as_v1, as_v1
 
+    convertible = []
     for document in ours:
         try:
             as_v1(document.object)
         except InvalidInputError as error:
-            raise document.error(str(error)) from error
-    by_name = {document.name: document for document in reversed(ours)}
-    converted = [
-        _replaced(by_name.get(decoding.name_of(obj), ours[0]), obj)
-        for obj in all_as_v1(document.object for document in ours)
-    ]
+            inventory.set_aside.append(document.unreadable(kind_read(document) or resources.NODE_POOLS, error))
+        else:
+            convertible.append(document)
+    origins = {_present_name(document.object): document for document in reversed(convertible)}
+    by_name = {decoding.name_of(document.object): document for document in reversed(convertible)}
+    converted = []
+    for obj in all_as_v1(document.object for document in convertible):
+        name = decoding.name_of(obj)  # a class that a Provisioner has inside is called as its Provisioner
+        converted.append(_replaced(origins.get(_present_name(obj)) or by_name.get(name, convertible[0]), obj))
     return [document for document in documents if _group(document) not in _KARPENTER_GROUPS] + converted
+
+
+def _present_name(obj: dict[str, Any]) -> tuple[str, str]:
+    """Return the kind that an object becomes, and its name."""
+    kind = str(obj.get("kind"))
+    return resources.OLDER_KINDS[kind].kind if kind in resources.OLDER_KINDS else kind, decoding.name_of(obj)
 
 
 def _replaced(document: Document, obj: dict[str, Any]) -> Document:
@@ -356,25 +428,51 @@ def _add_made_of_groups(inventory: Inventory) -> None:
 def _expand(inventory: Inventory, max_pods: int) -> None:
     _add_made_of_groups(inventory)
     admission, quotas = PodAdmission(inventory.objects), PodQuotas(inventory.objects)
+    pods = _admit_pods(inventory, admission, quotas)
+    faults: workloads.Faults = []
     try:
-        pods = _admit_pods(inventory, admission, quotas)
-        expansions = workloads.expand(inventory.objects, admission, quotas, most=max_pods)
+        expansions = workloads.expand(inventory.objects, admission, quotas, most=max_pods, faults=faults)
     except TooManyPodsError as error:
         raise InputError(str(error), hint="--max-pods N raises the bound") from error
-    except InvalidInputError as error:
-        raise InputError(str(error)) from error
-    inventory.creations = Creations(pods, expansions)
     origin = {
         id(workload): inventory.documents[resource][position]
         for resource in workloads.EXPANDED
         for position, workload in enumerate(inventory.objects.get(resource, ()))
     }
+    inventory.creations = Creations(pods, expansions)
     for expansion in expansions:
         document = origin[id(expansion.workload)]
         for pod in expansion.pods:
             inventory.add(resources.PODS, pod, document)
         for claim in expansion.claims:
             inventory.add(resources.PERSISTENT_VOLUME_CLAIMS, claim, document)
+    leave_out(inventory, [(origin[id(workload)], resource, error) for resource, workload, error in faults])
+
+
+def leave_out(inventory: Inventory, faults: Iterable[tuple[Document, Resource, Exception]]) -> None:
+    """Set documents aside whose workloads, or what these become, cannot be read.
+
+    Args:
+        inventory: The inventory, which changes.
+        faults: Documents, each with the kind of the object at fault and what it raised.
+    """
+    gone: dict[int, Document] = {}
+    for document, resource, error in faults:
+        if id(document) in gone:
+            continue
+        gone[id(document)] = document
+        if isinstance(error, InvalidInputError):
+            aside = document.unreadable(resource, error)
+        else:
+            aside = internal_error(f"{document.kind}/{document.path_name(resource)}", error)
+        inventory.set_aside.append(aside)
+    if not gone:
+        return
+    inventory.without(gone.values())
+    present = {id(workload) for resource in workloads.EXPANDED for workload in inventory.objects.get(resource, ())}
+    made = inventory.creations
+    kept = tuple(expansion for expansion in made.expansions if id(expansion.workload) in present)
+    inventory.creations = Creations(made.pods, kept)
 
 
 def _admit_pods(inventory: Inventory, admission: PodAdmission, quotas: PodQuotas) -> dict[str, Admitted]:

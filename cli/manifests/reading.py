@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -32,6 +32,7 @@ from cli.manifests.foreign import (
     unlisted_hint,
 )
 from cli.manifests.inventory import LISTS_DEEP_MAX, STANDARD_INPUT, Document, kind_read
+from cli.terminal.output import counted
 from cli.terminal.style import write_stderr
 from core.errors import InvalidInputError
 
@@ -79,6 +80,8 @@ class Input:
         texts: Source → its text.
         unreadable: Each document that cannot be read.
         repeated: The keys that mappings repeat.
+        named: The sources that were named themselves, not as a folder around them.
+        completed: The sources whose objects a kustomization of the folder may complete.
     """
 
     def __init__(self) -> None:
@@ -87,6 +90,8 @@ class Input:
         self.unreadable: list[UnreadableDocument] = []
         self.repeated: list[RepeatedField] = []
         self.kustomizations: list[Path] = []
+        self.named: set[str] = set()
+        self.completed: set[str] = set()
         self._foreign: dict[str, None] = {}
         self._patches: list[str] = []
 
@@ -111,6 +116,8 @@ class Input:
             if kustomizations.leaves_out(file):
                 self._patches.append(str(file))
             elif file.name not in KUSTOMIZATIONS:
+                if kustomizations.completes(file):
+                    self.completed.add(str(file))
                 self._read(str(file), is_named=False)
 
     def add_text(self, text: str, source: str) -> None:
@@ -141,6 +148,24 @@ class Input:
             )
             yield f"left out {_files(left_out)} with templates: {_named(left_out)}: {first.hint}"
 
+    def problems(self) -> Iterator[UnreadableDocument]:
+        """Yield what cannot be read; the templates of a chart, or the documents of one, are one problem: one command helps."""
+        templates: dict[Path, list[UnreadableDocument]] = {}
+        for problem in self.unreadable:
+            if problem.is_template:
+                file = Path(problem.error.source)
+                templates.setdefault(chart_of(file) or file, []).append(problem)
+            else:
+                yield problem
+        for chart, (first, *others) in templates.items():
+            files = {problem.error.source for problem in others} - {first.error.source}
+            if files:
+                what = f"{first.error.problem}; {chart} has {counted(len(files), 'more template')}"
+                error = InputError(what, source=first.error.source, index=first.error.index, hint=first.error.hint)
+                yield first._replace(error=error)
+            else:
+                yield first
+
     def _read(self, source: str, *, is_named: bool) -> None:
         if program := program_in(source):
             error = InputError(program[0], source=source, hint=program[1])
@@ -160,6 +185,8 @@ class Input:
 
     def _parse(self, text: str, source: str, *, is_named: bool) -> None:
         self.texts[source] = text
+        if is_named:
+            self.named.add(source)
         skips = None if is_named else self._foreign
         problems: list[UnreadableDocument] = []
         parsed = parse(text, source, self.repeated, skips=skips, problems=problems)
@@ -178,15 +205,19 @@ class Input:
                 self.unreadable.append(problem._replace(is_named=is_named))
 
 
-def read(paths: Sequence[str], *, helm: bool = False, kustomize: bool = False) -> list[Document]:
+def read(
+    paths: Sequence[str], *, helm: bool = False, kustomize: bool = False, left_out: list[InputError] | None = None
+) -> list[Document]:
     """Read every object of these files, folders (recursively, in sorted order) or `-`.
 
     Templates, and the files of other tools, are left out of folders with a warning.
 
+    `left_out` takes what is wrong with documents of folders that cannot be read; without it they are an error.
+
     Raises:
         InputError: If a path is missing or a document cannot be read; it names file, document and place, and further files.
     """
-    return objects_of(gather(paths, helm=helm, kustomize=kustomize))
+    return objects_of(gather(paths, helm=helm, kustomize=kustomize), left_out)
 
 
 def gather(paths: Sequence[str], *, helm: bool = False, kustomize: bool = False) -> Input:
@@ -210,21 +241,28 @@ def gather(paths: Sequence[str], *, helm: bool = False, kustomize: bool = False)
     return gathered
 
 
-def objects_of(gathered: Input) -> list[Document]:
+def objects_of(gathered: Input, left_out: list[InputError] | None = None) -> list[Document]:
     """Return the objects, with a warning about what was left out.
+
+    `left_out` takes what is wrong with documents of folders that cannot be read; without it they are an error.
 
     Raises:
         InputError: If a document cannot be read that is no template in a folder, or repeats a key of a kind that we read.
     """
-    stops = [
-        unreadable.error for unreadable in gathered.unreadable if unreadable.is_named or not unreadable.is_template
-    ]
-    if stops:
-        raise together(stops)
-    _refuse_repeated(gathered.repeated)
+    errors = [unreadable for unreadable in gathered.unreadable if unreadable.is_named or not unreadable.is_template]
+    if left_out is None or any(unreadable.is_named for unreadable in errors):
+        if errors:
+            raise together([unreadable.error for unreadable in errors])
+    else:
+        left_out += [unreadable.error for unreadable in errors]
+    ambiguous = _ambiguous_objects(gathered.repeated, gathered.named, left_out)
     for warning in gathered.warnings():
         write_stderr(f"warning: {warning}")
-    return gathered.documents
+    return [
+        document
+        for document in gathered.documents
+        if ambiguous.isdisjoint((document.source, document.index, item) for item in (document.item, ""))
+    ]
 
 
 def together(errors: Sequence[InputError]) -> InputError:
@@ -238,17 +276,31 @@ def together(errors: Sequence[InputError]) -> InputError:
     )
 
 
-def _refuse_repeated(repeated: Sequence[RepeatedField]) -> None:
+def _ambiguous_objects(
+    repeated: Sequence[RepeatedField], named: Collection[str] = (), left_out: list[InputError] | None = None
+) -> set[tuple[str, int, str]]:
+    """Return source, document and item of each object that repeats a key on which an answer may depend.
+
+    Raises:
+        InputError: If there is such an object, unless `left_out` takes what is wrong and its source is not `named`.
+    """
     from cli.manifests.documents import repetition
 
     by_source: dict[str, list[RepeatedField]] = {}
     for field in repeated:
         by_source.setdefault(field.document.source, []).append(field)
-    for fields in by_source.values():
-        refused = [field for field in fields if field.is_read]
-        if refused:
-            raise repetition(refused, "readers differ in which of the two they take", hint="delete one of the two")
-        write_stderr(f"warning: {repetition(fields, 'the last one counts')}")
+    ambiguous: set[tuple[str, int, str]] = set()
+    for source, fields in by_source.items():
+        read_fields = [field for field in fields if field.is_read]
+        if not read_fields:
+            write_stderr(f"warning: {repetition(fields, 'the last one counts')}")
+            continue
+        error = repetition(read_fields, "readers differ in which of the two they take", hint="delete one of the two")
+        if left_out is None or source in named:
+            raise error
+        left_out.append(error)
+        ambiguous |= {(source, field.document.index, field.document.item) for field in read_fields}
+    return ambiguous
 
 
 def _files(names: Iterable[str]) -> str:
@@ -339,7 +391,7 @@ def parse(
     if repeated is not None:
         repeated += noted
     elif noted:
-        _refuse_repeated(noted)
+        _ambiguous_objects(noted)
     return parsed
 
 

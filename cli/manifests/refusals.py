@@ -29,10 +29,12 @@ from cli.manifests.checks import (
     amount_of,
     amounts,
     between,
+    containers_of,
     dns_label,
     dns_name,
     entries,
     exclusive,
+    goes_with_host,
     is_firm,
     label_map,
     label_selector,
@@ -47,8 +49,10 @@ from cli.manifests.checks import (
     plain_text,
     positive,
     positive_seconds,
+    proc_mounts,
     qualified_name,
     requirement,
+    windows_options,
 )
 from core.api.objects import mapping, sequence
 from core.api.status import Location
@@ -285,7 +289,7 @@ _CONTAINER_FIELDS: Final[Mapping[str, Check]] = {
     "resources": _resources,
     "lifecycle": object_with({"postStart": _hook, "preStop": _hook}),
     "restartPolicy": one_of("Always", "OnFailure", "Never"),
-    "securityContext": object_with(_USERS, _escalation),
+    "securityContext": object_with({**_USERS, "windowsOptions": windows_options}, _escalation),
     "volumeMounts": list_of(
         object_with(
             {
@@ -336,7 +340,7 @@ def _host_ports(spec: Any, at: Location, *, is_template: bool = True) -> Iterato
     """
     of_all: set[tuple[str, str, int]] = set()
     has_network = spec.get("hostNetwork") is True
-    for field, index, container in _containers(spec):
+    for field, index, container in containers_of(spec):
         before = of_all if field == "containers" else set()  # init containers run one after the other
         for position, port in enumerate(map(mapping, sequence(container.get("ports")))):
             inside = port.get("containerPort")
@@ -349,13 +353,6 @@ def _host_ports(spec: Any, at: Location, *, is_template: bool = True) -> Iterato
             before.add(key)
             if has_network and field == "containers" and number != inside:
                 yield place, f"{number} is not the container's port, although the pod has hostNetwork"
-
-
-def _containers(spec: Any) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Yield the containers of a pod, each with its field and its index."""
-    for field in ("containers", "initContainers"):
-        for index, container in enumerate(sequence(spec.get(field))):
-            yield field, index, mapping(container)
 
 
 # Volumes and claims: validateVolumeSource, ValidatePersistentVolumeClaimSpec.
@@ -664,26 +661,6 @@ def _resolves(spec: Any, at: Location) -> Iterator[Refusal]:
         yield (*at, "dnsConfig", "nameservers"), Excused("is missing, which dnsPolicy: None needs")
 
 
-_HOST_SYSCTLS: Final = (
-    ("hostNetwork", ("net.",)),
-    ("hostIPC", ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")),
-)
-
-
-def _shares_host(spec: Any, at: Location) -> Iterator[Refusal]:
-    """Check what does not go with the node's own namespaces (ValidateHostSysctl, validateShareProcessNamespace)."""
-    if spec.get("hostPID") is True and spec.get("shareProcessNamespace") is True:
-        yield (*at, "shareProcessNamespace"), "cannot be true while hostPID is true"
-    for index, sysctl in enumerate(map(mapping, sequence(mapping(spec.get("securityContext")).get("sysctls")))):
-        name = str(sysctl.get("name")).replace("/", ".")
-        for field, prefixes in _HOST_SYSCTLS:
-            if spec.get(field) is True and name.startswith(prefixes):
-                yield (
-                    (*at, "securityContext", "sysctls", index, "name"),
-                    f"{name} is the node's own while {field} is true",
-                )
-
-
 _GRACE_SECONDS: Final = 30
 
 
@@ -691,7 +668,7 @@ def _sleeps(spec: Any, at: Location) -> Iterator[Refusal]:
     """Check that a hook does not sleep longer than the pod may take to end (validateSleepAction)."""
     written = spec.get("terminationGracePeriodSeconds")
     grace = _GRACE_SECONDS if written is None else written
-    for field, index, container in _containers(spec):
+    for field, index, container in containers_of(spec):
         for hook in ("postStart", "preStop"):
             seconds = mapping(mapping(mapping(container.get("lifecycle")).get(hook)).get("sleep")).get("seconds")
             if isinstance(seconds, int) and isinstance(grace, int) and seconds > grace:
@@ -705,6 +682,7 @@ _sysctl_name: Final = like(
 _pod_security: Final = object_with(
     {
         **_USERS,
+        "windowsOptions": windows_options,
         "fsGroup": _user,
         "supplementalGroups": list_of(_user),
         "fsGroupChangePolicy": one_of("OnRootMismatch", "Always"),
@@ -736,7 +714,7 @@ _SPEC_FIELDS: Final[Mapping[str, Check]] = {
     "topologySpreadConstraints": _spreads,
     "volumes": list_of(_volume, "name"),
 }
-_OF_WHOLE_SPECS: Final = (_has_containers, _of_pod, _names, _host_ports, _resolves, _shares_host, _sleeps)
+_OF_WHOLE_SPECS: Final = (_has_containers, _of_pod, _names, _host_ports, _resolves, goes_with_host, _sleeps)
 pod_spec: Final = once_for_equal(object_with(_SPEC_FIELDS, *_OF_WHOLE_SPECS))
 
 
@@ -745,5 +723,21 @@ def _spec_of(check: Check) -> Check:
     return lambda obj, at: check(mapping(obj.get("spec")), (*at, "spec"))
 
 
-_of_pods: Final = all_of(pod_spec, lambda spec, at: _host_ports(spec, at, is_template=False))
+_of_pods: Final = all_of(pod_spec, proc_mounts, lambda spec, at: _host_ports(spec, at, is_template=False))
 POD: Final = object_with({"metadata": metadata_with(dns_name)}, _spec_of(_of_pods))
+
+
+def _of_made_pods(obj: Any, at: Location) -> Iterator[Refusal]:
+    """Check what only the pods of a workload are refused for: the API server takes the template, and no pod comes of it."""
+    job = ("jobTemplate", "spec") if obj.get("kind") == "CronJob" else ()
+    place = (*at, "spec", *job, "template", "spec")
+    spec = obj
+    for part in place:
+        spec = mapping(spec.get(part))
+    before = {location for location, _ in _host_ports(spec, place)}
+    for location, message in (*_host_ports(spec, place, is_template=False), *proc_mounts(spec, place)):
+        if location not in before:
+            yield location, f"{message}: the API server takes the {obj.get('kind')}, and refuses its pods"
+
+
+MADE_PODS: Final = once_for_equal(_of_made_pods)

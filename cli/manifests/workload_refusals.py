@@ -164,13 +164,14 @@ _stateful_set: Final = _workload(
         "podManagementPolicy": one_of("OrderedReady", "Parallel"),
         "updateStrategy": object_with(
             {
-                "type": one_of("OnDelete", "RollingUpdate", "Recreate"),
+                "type": one_of("OnDelete", "RollingUpdate"),
                 "rollingUpdate": object_with({"partition": not_negative}),
             },
             _on_delete,
         ),
         "persistentVolumeClaimRetentionPolicy": object_with(dict.fromkeys(("whenDeleted", "whenScaled"), _kept)),
         "ordinals": object_with({"start": not_negative}),
+        "serviceName": dns_label,
         "volumeClaimTemplates": list_of(object_with({"metadata": template_metadata, "spec": claim_spec})),
     },
     _claimed,

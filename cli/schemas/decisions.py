@@ -87,10 +87,10 @@ class TimingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class WarningAnswer(msgspec.Struct, kw_only=True):
-    """A field that this version does not know, and drops, or an annotation whose value cannot be read."""
+    """A field that this version does not know, and drops, a value that cannot be read, or a file that is left out."""
 
     object: str
-    reason: Literal["UnknownField", "InvalidValue"]
+    reason: Literal["UnknownField", "InvalidValue", "Unreadable"]
     field: str
     message: str
 

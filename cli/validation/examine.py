@@ -17,6 +17,7 @@ from cli.manifests.inventory import (
     refusals_of,
     refused_version_of,
     under_made_up_name,
+    unmade_pods_of,
 )
 from cli.validation.calendars import calendar_findings
 from cli.validation.formats import (
@@ -133,6 +134,8 @@ def template_findings(document: Document) -> Iterator[Finding]:
         template = mapping(template.get(str(part)))
     for location, message in (*_odd_amounts(template), *_idle_spreads(template)):
         yield finding_in(document, Code.NO_EFFECT, path_of((*place, *location)), message, severity=Severity.WARNING)
+    for field, message in unmade_pods_of(document):
+        yield finding_in(document, Code.INVALID_VALUE, field, message)
     yield from _annotations(document, template, place)
 
 
@@ -466,7 +469,7 @@ class _Examination:
         yield from _removed(document)
         if (other := other_provider(document)) is not None:
             yield other
-            yield from _faults(document)
+            yield from map(_of_placeholder, _faults(document))
             return
         lost = list(unmatched_values(document, self._known))
         closer = {error.field.rpartition("[")[0] for error in lost if error.severity is Severity.ERROR}
@@ -561,11 +564,13 @@ def _faults(document: Document) -> Iterable[Finding]:
             )
             for p in faults
         ]
-    resource = kind_read(document)
-    if resource is None or is_ours(document.object):
+    named, resource = under_made_up_name(document), kind_read(document)
+    if resource is None or older_versions.is_old(document.object):
         return []
+    if not named.name:
+        return [finding_in(document, Code.INVALID_VALUE, "metadata.name", "is missing")]
     try:
-        objects: dict[Any, Any] = {resource: [from_object(resource, under_made_up_name(document).object)]}
+        objects: dict[Any, Any] = {resource: [from_object(resource, named.object)]}
         for expansion in expand(objects, most_per_workload=1):
             objects = {**objects, PODS: list(expansion.pods[:1])}
     except InvalidInputError as error:

@@ -351,9 +351,8 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """API group → its kinds that people write and the table knows."""
 
-_VERSION: Final = "V1"
-_OF_LATER_VERSIONS: Final = {"HorizontalPodAutoscaler": "V2"}
-"""Kind → its version in the table, where that is not the first."""
+_ALL_VERSIONS: Final = {"HorizontalPodAutoscaler": ("V1", "V2")}
+"""Kind → its versions in the table, where it is not the first alone."""
 
 _OF_EARLIER_RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
     "V1PodSpec": {"workloadRef": "V1WorkloadReference"},
@@ -366,13 +365,11 @@ def type_of(obj: JsonObject) -> str:
     """Return the type in the table of an object, empty if it has none."""
     group, version = group_and_version(obj)
     kind = kind_of(obj)
-    if kind in _OF_LATER_VERSIONS and version != _OF_LATER_VERSIONS[kind].lower():
+    if kind not in _KINDS.get(group, ()):
         return ""
-    return _name_in_table(kind) if kind in _KINDS.get(group, ()) else ""
-
-
-def _name_in_table(kind: str) -> str:
-    return f"{_OF_LATER_VERSIONS.get(kind, _VERSION)}{kind}"
+    if kind not in _ALL_VERSIONS:
+        return f"V1{kind}"
+    return f"{version.upper()}{kind}" if version.upper() in _ALL_VERSIONS[kind] else ""
 
 
 @cache
@@ -386,7 +383,8 @@ def written_fields() -> str:
     """The table as the pinned Kubernetes client has it: what `make docs` writes to `KUBERNETES_FIELDS`."""
     from kubernetes.client import models
 
-    roots = [_name_in_table(kind) for kinds in _KINDS.values() for kind in kinds]
+    every = (kind for kinds in _KINDS.values() for kind in kinds)
+    roots = [f"{version}{kind}" for kind in every for version in _ALL_VERSIONS.get(kind, ("V1",))]
     fields: dict[str, dict[str, str]] = {}
     waiting = list(roots)
     while waiting:

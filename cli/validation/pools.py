@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from core import api, labels
 from core.api.objects import is_ours, kind_of, mapping, sequence
 from core.api.older_versions import is_old
 from core.api.status import Location, path_of
-from core.disruption.expiration import WORKS_FOR
+from core.disruption.expiration import TOO_SHORT, WORKS_FOR
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
@@ -446,9 +446,7 @@ def short_lives(document: Document) -> Iterator[Finding]:
     place = (*template, "expireAfter")
     lasting = quantity.parse_duration(str(_at(document.object, place)))
     if lasting is not None and lasting < WORKS_FOR:
-        minutes = WORKS_FOR // timedelta(minutes=1)
-        message = f"a node works for {minutes} minutes at least, which count instead: nodes are replaced all the time"
-        yield finding_in(document, Code.NO_EFFECT, path_of(place), message, severity=Severity.WARNING)
+        yield finding_in(document, Code.NO_EFFECT, path_of(place), TOO_SHORT, severity=Severity.WARNING)
 
 
 def disagreeing_limits(documents: Sequence[Document]) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
 from core.packing.settings import SearchBudget
 from core.pods import reschedulable
-from core.reasons.code import TargetReason
+from core.reasons.code import TargetReason, TerminationReason
 from core.reasons.nodes import NodeReason
 from core.scheduling.constraints.ec2_quotas import VCPU
 from core.scheduling.context import SchedulingContext
@@ -103,13 +103,36 @@ def disrupt(
     floor = _floor(DisruptionPass(snapshot, planner, bounds_all=True)) if is_proven else None
     return DisruptionPlan(
         now=snapshot.now,
-        commands=tuple(done.commands),
+        commands=with_groups(done.commands, planner.context),
         blocked=blocked_nodes(done, snapshot),
         budgets=done.budgets.remaining,
         cost=DisruptionCost(before=before, after=done.price_after, lower_bound=floor),
         target=done.target,
         target_reason=done.target_reason,
         undivided=undivided,
+    )
+
+
+def with_groups(commands: Iterable[Command], context: SchedulingContext) -> tuple[Command, ...]:
+    """Return the commands with the groups that start together of which members leave a node.
+
+    Where members wait for the end of their group, a terminationGracePeriod bounds that (`core.lifecycle.draining`).
+    """
+    if not context.gangs:
+        return tuple(commands)
+    from core.gangs import groups_leaving  # most clusters have none
+
+    pods = {state.name: state.pods for state in context.states}
+    return tuple(
+        msgspec.structs.replace(
+            command,
+            groups=groups_leaving(
+                context.gangs,
+                (pod for node in command.nodes for pod in pods.get(node, ())),
+                may_wait=command.reason == TerminationReason.DRIFTED,
+            ),
+        )
+        for command in commands
     )
 
 

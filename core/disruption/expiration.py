@@ -43,6 +43,12 @@ WORKS_FOR: Final = timedelta(minutes=10)
 """How long a node works before it goes for its age, whatever its expireAfter says: its pods may take half of it to become
 ready. With an expireAfter shorter than a replacement takes, nodes would be replaced without end, and none would work."""
 
+TOO_SHORT: Final = (
+    f"a node works for {WORKS_FOR // timedelta(minutes=1)} minutes at least, which count instead: "
+    "nodes are replaced all the time"
+)
+"""What is said of a shorter expireAfter."""
+
 STARTS_WITHIN: Final = timedelta(minutes=15)
 """After this time a node counts as one that works: an expireAfter from the sum of both on is never stretched."""
 

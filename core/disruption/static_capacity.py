@@ -145,12 +145,14 @@ class LimitRoom:
         if not limits:
             return {}
         members = [pool for pool in snapshot.node_pools if pool.shared_limits]
-        states = [state for state in state_nodes(snapshot) if not state.is_marked_for_deletion(snapshot)]
+        states, leaving = list[StateNode](), list[StateNode]()
+        for state in state_nodes(snapshot):
+            (leaving if state.is_marked_for_deletion(snapshot) else states).append(state)
         launched = {state.claim_name for state in states}
         unlaunched = [
             claim for claim in snapshot.node_claims if claim.deleted_at is None and claim.name not in launched
         ]
-        used = used_by_pool(states, members, unlaunched, node_prices(snapshot))
+        used = used_by_pool(states, members, unlaunched, node_prices(snapshot), leaving)
         return {
             group: room_of(
                 of_group, quantity.add(*(used[pool.name] for pool in members if group in pool.shared_limits))

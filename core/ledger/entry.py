@@ -401,12 +401,20 @@ def _command_part(command_id: str, command: Command, waits: str = "") -> LedgerP
 
 
 def command_sentence(command: Command) -> str:
-    """Describe one command, as a part of its decision's sentence."""
+    """Describe one command, as a part of its decision's sentence, with the groups that start together of its pods."""
     nodes = ", ".join(command.nodes)
-    if not command.replacements:
-        return f"remove {nodes}"
-    types = Counter(claim.instance_types[0] for claim in command.replacements if claim.instance_types)
-    return f"replace {nodes} by {', '.join(f'{number} x {name}' for name, number in sorted(types.items()))}"
+    if command.replacements:
+        types = Counter(claim.instance_types[0] for claim in command.replacements if claim.instance_types)
+        words = f"replace {nodes} by {', '.join(f'{number} x {name}' for name, number in sorted(types.items()))}"
+    else:
+        words = f"remove {nodes}"
+    more = len(command.groups) - GROUPS_NAMED_MAX
+    named = [group.sentence for group in command.groups[:GROUPS_NAMED_MAX]]
+    return ", ".join([words, *named, *([f"and {more} more groups"] if more > 0 else [])])
+
+
+GROUPS_NAMED_MAX: Final = 5
+"""How many groups the sentence of a command names: it is in an event of each of its pods."""
 
 
 def _provisioning_words(claims: Sequence[PlannedClaim], bound: int, without: int) -> list[str]:

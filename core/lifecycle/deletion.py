@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Machine
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Machine, PriceChange
 from core.lifecycle.steps import SHORTEST, CancelDrain, ClaimFacts, Wait, recheck_after
 from core.model.plan import Binding, Hold
 from core.model.pod import Pod
@@ -183,9 +183,22 @@ def reclaimed_at(record: ClaimRecord) -> datetime | None:
 
 
 def held_by(record: ClaimRecord, machine: Machine) -> dict[str, int]:
-    """Return what a claim holds of its NodePool's limits: its machine and, if these count dollars, the machine's price."""
-    price = {quantity.HOURLY: machine.offering.price} if quantity.HOURLY in record.reserved else {}
+    """Return what a launched claim holds of its NodePool's limits: its machine and, if these count dollars, its price."""
+    price = {quantity.HOURLY: record.hourly} if quantity.HOURLY in record.reserved else {}
     return {**quantity.add(machine.capacity, {quantity.NODES: 1}), **price}
+
+
+def price_at_launch(record: ClaimRecord, machine: Machine) -> tuple[PriceChange, ...]:
+    """Return what limits in dollars count of a machine from its launch on, if that may differ from its price in the market.
+
+    It differs with dedicated hardware, a NodeOverlay, or a spot price that has moved since the plan. The claim then counts at
+    its worst until `reconcile` knows the price (`core.lifecycle.metering`).
+    """
+    price, worst = machine.offering.price, record.reserved.get(quantity.HOURLY)
+    planned = {offering.price for offering in record.offerings if offering.key == machine.offering.key}
+    if worst is None or (price and planned == {price}):
+        return ()
+    return (PriceChange(record.requested_at, max(worst, price)),)
 
 
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
@@ -302,6 +315,16 @@ LOST_FOR: Final = timedelta(minutes=3)
 """How long after the end of the instance a claim stands for pods that still exist: Kubernetes deletes them after 90 s."""
 
 
+CLOSED_WITHIN: Final = timedelta(seconds=10)
+"""By when a message has closed the node of a claim that is to go. Where none has, the queue is late or dead."""
+
+
+def is_overlooked(record: ClaimRecord, now: datetime) -> bool:
+    """Whether no message closed the claim's node in time, so that its next looks come from the table."""
+    deletion = record.deletion
+    return deletion is not None and (deletion.tainted_at or now) - deletion.asked_at >= CLOSED_WITHIN
+
+
 def wait_for_successors(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Wait | None:
     """Return a wait while pods of an instance that EC2 took are not deleted; None otherwise.
 
@@ -327,7 +350,8 @@ def wait_for_replacements(
     """Return a wait while replacements are not ready and there is time to drain later; None to drain now.
 
     An expired node whose pods find no other place in time stays for now, unless a terminationGracePeriod ends sooner. A node in
-    a capacity reservation is drained at once: its place may be the only one for its replacement.
+    a capacity reservation is drained at once: its place may be the only one for its replacement. So is one that EC2 takes back
+    before the next look, if the queue brings none.
     """
     deletion, node = record.deletion, facts.node
     if deletion is None or not awaits_replacements(record) or facts.has_replacements:
@@ -335,6 +359,8 @@ def wait_for_replacements(
     if node is None or not node.is_ready or not any(is_reschedulable(pod) for pod in waiting):
         return None
     time_left = drain_by(deletion, waiting) - now
+    if reclaimed_at(record) is not None and is_overlooked(record, now):
+        time_left -= facts.next_check_within
     if time_left <= timedelta(0):
         return _unreplaced(record, deletion, node.name)
     return Wait(

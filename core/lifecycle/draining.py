@@ -372,8 +372,12 @@ def _ends_with_group(pod: Pod, deletion: Deletion) -> bool:
     moves_alone = (
         pod.annotations.get(labels.GROUP_DISRUPTION) == "single" or pod.annotations.get(labels.GROUP) == "none"
     )
-    waits = deletion.reason in _WAITS_FOR_GROUPS and deletion.deadline is not None
-    return waits and names_group(pod) and not moves_alone
+    return lets_groups_end(deletion) and names_group(pod) and not moves_alone
+
+
+def lets_groups_end(deletion: Deletion) -> bool:
+    """Whether members of groups that start together are left alone until the deadline."""
+    return deletion.reason in _WAITS_FOR_GROUPS and deletion.deadline is not None
 
 
 def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:

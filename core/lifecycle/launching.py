@@ -178,6 +178,12 @@ def group_of(record: ClaimRecord) -> str:
     return record.plan.annotations.get(labels.GROUP_OF_CLAIM, "")
 
 
+def size_of_group(record: ClaimRecord) -> dict[str, int]:
+    """Return that group with how many members it had at the launch; nothing for a claim of none, or of an older release."""
+    size = record.plan.annotations.get(labels.SIZE_OF_GROUP, "")
+    return {group_of(record): int(size)} if size.isdecimal() else {}
+
+
 def is_unanswered(record: ClaimRecord | None, first: str) -> bool:
     """Whether the claim takes part in the launch that begins with this claim, and knows no answer to it."""
     if record is None or record.first != first or record.attempts:

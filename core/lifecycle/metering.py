@@ -2,7 +2,8 @@
 
 A claim that ends adds its price times its lifetime to the meter of each cap that counts it; a claim that runs counts up to now.
 Nodes from before a cap count from the moment at which the cap began to count them (`ClaimRecord.counted_since`).
-What a period has spent is the difference to the reading at its start.
+A price that changes while a node runs counts from then on (`ClaimRecord.price_changes`): AWS bills a spot instance at the price
+of the hour. What a period has spent is the difference to the reading at its start.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimRecord, Machine, PriceChange
 from core.model.node_pool import DAY, GROUP_COUNTER, MONTH, Calendar, NodePool
 from core.model.snapshot import Spending
 from core.model.values import quantity
@@ -55,10 +56,20 @@ def cost(record: ClaimRecord, cap: str, since: datetime | None, until: datetime)
         return 0
     launched = record.moments.launched_at or record.requested_at
     ended = record.deletion.terminated_at if record.deletion is not None else None
-    lasting = min(ended or until, until) - max(launched, since or launched, record.counted_since.get(cap, launched))
-    return -(
-        -record.machine.offering.price * share * max(0, lasting // _MICROSECOND) // (PPM * (_HOUR // _MICROSECOND))
-    )
+    begin = max(launched, since or launched, record.counted_since.get(cap, launched))
+    paid = _paid(record, begin, max(begin, min(ended or until, until)))
+    return -(-paid * share // (PPM * (_HOUR // _MICROSECOND)))
+
+
+def _paid(record: ClaimRecord, begin: datetime, end: datetime) -> int:
+    """Return what a claim costs between two moments at an hour's price for each microsecond."""
+    price = record.machine.offering.price if record.machine is not None else 0
+    paid, since = 0, begin
+    for change in record.price_changes:
+        until = min(max(change.at, since), end)
+        paid += price * ((until - since) // _MICROSECOND)
+        since, price = until, change.price
+    return paid + price * ((end - since) // _MICROSECOND)
 
 
 def whole_costs(record: ClaimRecord, now: datetime) -> dict[str, int]:
@@ -73,27 +84,62 @@ def is_recounted(pool: NodePool) -> bool:
     return bool(pool.shared_limits or pool.caps) or is_priced(pool)
 
 
-def counted_by_caps(record: ClaimRecord, pool: NodePool, now: datetime) -> ClaimRecord:
+def counted_by_caps(record: ClaimRecord, pool: NodePool, price: int, now: datetime) -> ClaimRecord:
     """Return the claim as counted by the groups, caps and limits that its NodePool has by now; the same object if all count it.
 
     It was launched before the NodePool had them, or taken over. A group or cap that counted it once goes on counting it. Only
     a cap that selects pods by now counts the share of those that the claim was launched for. Where limits count dollars by now,
     it costs its price until its instance is terminated.
+
+    Args:
+        record: The claim.
+        pool: Its NodePool.
+        price: What its node costs an hour by today's market (`PoolTypes.counted_price`), zero if that is unknown.
+        now: The time.
     """
     is_over = record.deletion is not None and record.deletion.terminated_at is not None
     if record.machine is None or is_over:
         return record
     groups = tuple(sorted({*record.limit_groups, *pool.shared_limits} - {cap.name for cap in pool.caps}))
-    price = {quantity.HOURLY: record.machine.offering.price} if is_priced(pool) else {}
-    if groups == record.limit_groups and record.reserved.keys() >= price.keys():
-        return record
     since = {cap: now for cap in {*record.limit_groups} ^ {*groups} if _is_cap(cap)}
-    return msgspec.structs.replace(
-        record,
-        limit_groups=groups,
-        counted_since=dict(sorted({**record.counted_since, **since}.items())),
-        reserved={**price, **record.reserved},
-    )
+    after = record
+    if groups != record.limit_groups:
+        counted_since = dict(sorted({**record.counted_since, **since}.items()))
+        after = msgspec.structs.replace(record, limit_groups=groups, counted_since=counted_since)
+    after = _at_price(after, price, now)
+    if (is_priced(pool) or quantity.HOURLY in after.reserved) and after.reserved.get(quantity.HOURLY) != after.hourly:
+        after = msgspec.structs.replace(after, reserved={**after.reserved, quantity.HOURLY: after.hourly})
+    return after
+
+
+PRICE_FALL: Final = 100
+"""A price that falls by less than this part of it is not noted: each note is a transaction. A rise always is."""
+
+PRICE_CHANGES_MAX: Final = 32
+"""The most changes of a claim's price that are kept apart; earlier ones count at their mean."""
+
+
+def _at_price(record: ClaimRecord, price: int, now: datetime) -> ClaimRecord:
+    """Return the claim at its price by now; the same object while that is near enough."""
+    before = record.hourly
+    if not price or before - before // PRICE_FALL <= price <= before:
+        return record
+    changes = (*record.price_changes, PriceChange(now, price))
+    if len(changes) > PRICE_CHANGES_MAX:
+        (first, second), later = changes[:2], changes[2:]
+        lasting = (later[0].at - first.at) // _MICROSECOND
+        mean = -(-_paid(record, first.at, later[0].at) // max(1, lasting))
+        changes = (PriceChange(first.at, mean if lasting else second.price), *later)
+    return msgspec.structs.replace(record, price_changes=changes)
+
+
+def offered_as(record: ClaimRecord, machine: Machine) -> ClaimRecord:
+    """Return a claim whose instance is offered otherwise by now, such as one that its reservation lost.
+
+    What it has cost so far stays; `counted_by_caps` counts the new price from then on.
+    """
+    before = record.price_changes or (PriceChange(record.requested_at, record.hourly),)
+    return msgspec.structs.replace(record, machine=machine, price_changes=before)
 
 
 def settled(before: ClaimRecord, after: ClaimRecord) -> dict[str, int]:
@@ -151,5 +197,4 @@ def _hourly(record: ClaimRecord, cap: str) -> int:
     """Return what the cap counts of a claim an hour; at its most expensive offering until it is launched."""
     if record.deletion is not None and record.deletion.terminated_at is not None:
         return 0
-    price = record.machine.offering.price if record.machine is not None else record.reserved.get(quantity.HOURLY, 0)
-    return -(-price * record.share_of(cap) // PPM)
+    return -(-record.hourly * record.share_of(cap) // PPM)

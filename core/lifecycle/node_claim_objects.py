@@ -17,14 +17,14 @@ from core.lifecycle.registration import HASHES
 from core.manifests.assemble import requirements_with_zones, zones_by_id
 from core.model import plan
 from core.model.catalogue import InstanceType, Offering
-from core.model.node_pool import NodeClass
+from core.model.node_pool import GROUP_COUNTER, NodeClass
 from core.model.plan import Condition, NodeClaim, ObjectRef, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements, labels_fault
 from core.model.values.taints import Taint
 from core.pool_admission import admitted_types
-from core.pools import pool_types
+from core.pools import holder, pool_types, shared_limits
 from core.reasons.code import (
     ClaimReason,
     ClassGone,
@@ -262,7 +262,7 @@ def hand_made_plan(
     Args:
         obj: The object in the cluster.
         snapshot: The cluster and its market.
-        used: NodePool → what its claims hold of its limits.
+        used: Counter (`ClaimRecord.counters`) → what claims hold of its limits.
     """
     fault = _fault(obj)
     if fault is not None:
@@ -281,10 +281,11 @@ def hand_made_plan(
     offered = _outside(full, offered)
     if not offered:
         return ZonesFull(node_class.name, tuple(sorted(full)))
-    allowed = _within_limits(claim.node_pool, types, snapshot, used)
-    offered = {name: offerings for name, offerings in offered.items() if name in allowed}
-    if not offered:
-        return NoRoomInLimits(claim.node_pool)
+    for counter, room in _rooms(claim.node_pool, snapshot, used).items():
+        allowed = _within(room, types)
+        offered = {name: offerings for name, offerings in offered.items() if name in allowed}
+        if not offered:
+            return NoRoomInLimits(holder(counter))
     node_labels = _labels(claim, requirements, node_class)
     if labels_fault(node_labels):
         return NodeLabelsInvalid(labels_fault(node_labels))
@@ -389,16 +390,23 @@ def _outside(zones: Collection[str], offered: Mapping[str, tuple[Offering, ...]]
     return {name: offerings for name, offerings in by_type.items() if offerings}
 
 
-def _within_limits(
-    node_pool: str, types: tuple[InstanceType, ...], snapshot: Snapshot, used: Mapping[str, Mapping[str, int]]
-) -> frozenset[str]:
-    """Return the names of the types of which the NodePool's limits allow one more: a claim is charged its largest type."""
-    limits = next((pool.limits for pool in snapshot.node_pools if pool.name == node_pool), {})
-    headroom = quantity.subtract(limits, used.get(node_pool, {}))
+def _rooms(node_pool: str, snapshot: Snapshot, used: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    """Return counter → what the limits of the NodePool, of its groups and of caps on all pods leave; without limits, none."""
+    pool = next((pool for pool in snapshot.node_pools if pool.name == node_pool), None)
+    if pool is None:
+        return {}
+    of_groups = {GROUP_COUNTER + group: shared_limits(snapshot.node_pools)[group] for group in pool.shared_limits}
+    limits = {node_pool: pool.limits, **dict(sorted(of_groups.items()))}
+    rooms = {counter: quantity.subtract(of_counter, used.get(counter, {})) for counter, of_counter in limits.items()}
+    return {counter: {name: room[name] for name in limits[counter]} for counter, room in rooms.items()}
+
+
+def _within(room: Mapping[str, int], types: tuple[InstanceType, ...]) -> frozenset[str]:
+    """Return the names of the types of which there is room for one more: a claim is charged its largest type."""
 
     def allows(instance_type: InstanceType) -> bool:
         one_more = {**instance_type.capacity, quantity.NODES: 1}
-        return all(one_more.get(name, 0) <= headroom[name] for name in limits)
+        return all(one_more.get(name, 0) <= amount for name, amount in room.items())
 
     return frozenset(instance_type.name for instance_type in types if allows(instance_type))
 

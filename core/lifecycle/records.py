@@ -15,7 +15,7 @@ from core.model.catalogue import Offering
 from core.model.node_pool import GROUP_COUNTER
 from core.model.plan import Command, Hold, PlannedClaim
 from core.model.pod import Pod
-from core.model.values.quantity import PPM
+from core.model.values.quantity import HOURLY, PPM
 from core.pools import charges_of, share_in
 
 
@@ -54,6 +54,13 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     capacity: dict[str, int] = {}
     allocatable: dict[str, int] = {}
+
+
+class PriceChange(msgspec.Struct, frozen=True, array_like=True):
+    """From when on a node counts at another price in nano-dollars an hour."""
+
+    at: datetime
+    price: int
 
 
 class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -173,6 +180,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         limit_groups: Groups of NodePools whose shared limits count it, too, and caps that count all of it.
         counted_since: Cap → since when the meter counts it as it does now; without an entry, since its launch. What it cost the
             cap before is in the meter.
+        price_changes: What limits and caps in dollars count of it an hour, from each moment on; before the first, and without
+            any, the price of its machine's offering (`core.lifecycle.metering`).
         is_disrupting: Whether it counts as one of its NodePool's leaving nodes, which budgets bound.
         version: Grows by one with each write; zero before the first.
         pods_digest: Digest of the pods seen on its node, by which an arrival or departure is detected.
@@ -205,6 +214,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     reserved: dict[str, int] = {}
     limit_groups: tuple[str, ...] = ()
     counted_since: dict[str, datetime] = {}
+    price_changes: tuple[PriceChange, ...] = ()
     is_disrupting: bool = False
     machine: Machine | None = None
     node_name: str = ""
@@ -251,6 +261,13 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
             return self.reserved
         share = self.share_of(counter.removeprefix(GROUP_COUNTER))
         return self.reserved if share == PPM else share_in(self.reserved, share)
+
+    @property
+    def hourly(self) -> int:
+        """What limits and caps in dollars count of it an hour, in nano-dollars; at its worst until it is launched."""
+        if self.price_changes:
+            return self.price_changes[-1].price
+        return self.machine.offering.price if self.machine is not None else self.reserved.get(HOURLY, 0)
 
     @property
     def instance_id(self) -> str:

@@ -78,6 +78,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
         has_replacements: Whether all replacements for its pods are ready; looked up while the drain waits for them.
         is_instance_gone: Whether EC2 no longer has the instance; None if EC2 was not asked.
         usable_for: How long the node has been observed to be ready for its pods, by a single clock.
+        next_check_within: When the table alone brings the claim's next look, if no message asks for it; zero if one does.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -88,6 +89,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
     has_replacements: bool = False
     is_instance_gone: bool | None = None
     usable_for: timedelta = timedelta(0)
+    next_check_within: timedelta = timedelta(0)
 
     @property
     def node(self) -> Node | None:

@@ -10,7 +10,9 @@ ResourceQuota also judge the volume claims of a StatefulSet, which must exist be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -190,6 +192,34 @@ def default_priority_class(classes: Iterable[PriorityClass]) -> PriorityClass | 
 def is_terminating(namespace: WireNamespace) -> bool:
     """Whether the API server takes no new objects in a namespace."""
     return namespace.metadata.deletion_timestamp is not None or namespace.status.phase == "Terminating"
+
+
+SETTINGS: Final = (resources.LIMIT_RANGES, resources.RESOURCE_QUOTAS, resources.RUNTIME_CLASSES)
+"""Kinds whose amounts admission reads whenever a pod is made."""
+
+
+def check_amounts(written: LimitRange | ResourceQuota | RuntimeClass) -> None:
+    """Check the amounts of an object by which admission changes or refuses pods, before a pod is blamed for them.
+
+    Raises:
+        InvalidInputError: If one cannot be read; the error names the field.
+    """
+    if isinstance(written, ResourceQuota):
+        _amounts_of(written.spec.hard, "spec.hard")
+        _amounts_of(written.status.used, "status.used")
+    elif isinstance(written, RuntimeClass):
+        quantity.parse_resources(written.overhead.pod_fixed, field="overhead.podFixed")
+    else:
+        for index, item in enumerate(written.spec.limits):
+            for name, amounts in zip(_LIMIT_FIELDS, _amounts_of_item(item), strict=True):
+                quantity.parse_resources(amounts, field=f"spec.limits[{index}].{name}")
+
+
+_LIMIT_FIELDS: Final = ("default", "defaultRequest", "min", "max", "maxLimitRequestRatio")
+
+
+def _amounts_of_item(item: LimitRangeItem) -> tuple[Quantities, ...]:
+    return (item.default, item.default_request, item.min, item.max, item.max_limit_request_ratio)
 
 
 class _RefusedError(Exception):
@@ -428,13 +458,13 @@ class PodQuotas:
         for claim in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ()):
             for quota in self._counting_objects(claim.metadata.namespace or "default"):
                 if quota.counts_pods:
-                    quota.charge(self._usage_of_claim(claim.spec))
+                    quota.charge(_or_one(partial(self._usage_of_claim, claim.spec), _CLAIMS))
         for pod in objects.get(resources.PODS, ()):
             if pod.status.phase in ("Failed", "Succeeded") or is_unstored(pod):
                 continue
             for quota in self._quotas.get(pod.metadata.namespace or "default", ()):
                 if quota.counts_pods and quota.covers(pod.spec):
-                    quota.charge(_usage(pod.spec))
+                    quota.charge(_or_one(partial(_usage, pod.spec), quantity.PODS))
 
     def refusal(self, namespace: str, spec: WirePodSpec) -> AdmissionNote | None:
         """Count a new pod, or return which quota refuses it.
@@ -476,6 +506,14 @@ class PodQuotas:
         named = self._default_class if claim.storage_class_name is None else claim.storage_class_name
         of_class = {f"{named}{_OF_CLASS}{name}": usage[name] for name in (_CLAIMS, _STORAGE)} if named else {}
         return usage | of_class
+
+
+def _or_one(usage: Callable[[], dict[str, int]], plural: str) -> dict[str, int]:
+    """Return what an object uses; of one whose amounts cannot be read, only that it is one."""
+    try:
+        return usage()
+    except InvalidInputError:
+        return {plural: 1, f"count/{plural}": 1}
 
 
 def _charge_all(
@@ -627,10 +665,8 @@ def admitted_pods(
         if not is_unstored(pod) or pod.metadata.owner_references or pod.unreadable:
             continue
         namespace = pod.metadata.namespace or "default"
-        try:
+        with suppress(Exception):  # what is wrong with it shows where it is translated
             admitted = admission.admit(namespace, pod.spec)
             refusal = admitted.refusal or quotas.refusal(namespace, admitted.spec)
-        except InvalidInputError:
-            continue
-        expanded.append((pod, msgspec.structs.replace(admitted, refusal=refusal)))
+            expanded.append((pod, msgspec.structs.replace(admitted, refusal=refusal)))
     return tuple(expanded)

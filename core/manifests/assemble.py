@@ -16,7 +16,7 @@ from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import pods as policies
 from core.manifests import storage
-from core.manifests.admission import PodAdmission, default_priority_class
+from core.manifests.admission import SETTINGS, PodAdmission, check_amounts, default_priority_class
 from core.manifests.expected_pods import BufferTranslator, NotForUsError, Successors
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import decoding, resources
@@ -384,6 +384,8 @@ class _Assembly:
         self._is_live = is_live
         self._readers = readers
         self._problems: list[ObjectProblem] = []
+        for resource in (kind for kind in SETTINGS if self._objects.get(kind)):
+            self._objects[resource] = self._each(resource, _with_amounts)
         self._pods = self._translator()
         self._admission = PodAdmission(self._objects)
         self._successors = Successors(self._objects, self._admission, self._pods)
@@ -623,6 +625,12 @@ class _Assembly:
             )
             ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live or owner else pool)
         return tuple(ready)
+
+
+def _with_amounts(written: Any) -> Any:
+    """Return an object by which admission changes or refuses pods, if its amounts can be read; InvalidInputError otherwise."""
+    check_amounts(written)
+    return written
 
 
 def _doubtful_node(name: str, message: str) -> ObjectProblem:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, Final
 
@@ -112,6 +113,8 @@ class Expansion(msgspec.Struct, frozen=True):
 
 
 _Wanted = tuple[Resource, Any, Replicas, Idle | None]
+Faults = list[tuple[Resource, Any, Exception]]
+"""Workloads whose pods cannot be made, each with the reason."""
 
 
 def expand(
@@ -121,6 +124,7 @@ def expand(
     *,
     most: int = EXPANDED_MAX,
     most_per_workload: int = REPLICAS_MAX,
+    faults: Faults | None = None,
 ) -> tuple[Expansion, ...]:
     """Return the pods and volume claims of every workload without pods among `objects`; named `<workload>-<n>`.
 
@@ -132,25 +136,40 @@ def expand(
         quotas: What quotas leave, likewise.
         most: Pods and claims of all workloads together: a few lines of text can ask for millions.
         most_per_workload: Return no more pods of one workload; the others do not count.
+        faults: Where to add workloads with a number of replicas that is negative or above `REPLICAS_MAX`, or with a quantity
+            that cannot be read. Without it the first raises.
 
     Raises:
         TooManyPodsError: If the workloads together have more than `most` pods and claims. Nothing is expanded then.
-        InvalidInputError: If a number of replicas is negative or above `REPLICAS_MAX`, or a quantity cannot be read.
+        InvalidInputError: What the first fault is, without `faults`.
     """
     admission = admission or PodAdmission(objects)
     quotas = quotas or PodQuotas(objects)
     existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ())}
-    wanted = _wanted(objects, most_per_workload)
+    wanted = _wanted(objects, most_per_workload, faults)
     _refuse_too_many(wanted, most)
-    return tuple(
-        Expansion(resource, workload, idle=idle)
-        if idle is not None
-        else _admitted(_expansion(resource, workload, replicas, existing), admission, quotas)
-        for resource, workload, replicas, idle in wanted
-    )
+    expansions = []
+    for resource, workload, replicas, idle in wanted:
+        if idle is not None:
+            expansions.append(Expansion(resource, workload, idle=idle))
+            continue
+        with _noted(faults, resource, workload):
+            expansions.append(_admitted(_expansion(resource, workload, replicas, existing), admission, quotas))
+    return tuple(expansions)
 
 
-def _wanted(objects: Mapping[Resource, Iterable[Any]], most_per_workload: int) -> list[_Wanted]:
+@contextmanager
+def _noted(faults: Faults | None, resource: Resource, workload: Any) -> Iterator[None]:
+    """Add what the block raises to the faults; without them it is raised."""
+    try:
+        yield
+    except Exception as error:
+        if faults is None:
+            raise
+        faults.append((resource, workload, error))
+
+
+def _wanted(objects: Mapping[Resource, Iterable[Any]], most_per_workload: int, faults: Faults | None) -> list[_Wanted]:
     """Return the workloads without pods of their own, how many each has, and why one has none now."""
     autoscalers = Autoscalers(objects)
     terminating = {ending.metadata.name for ending in objects.get(resources.NAMESPACES, ()) if is_terminating(ending)}
@@ -166,8 +185,10 @@ def _wanted(objects: Mapping[Resource, Iterable[Any]], most_per_workload: int) -
             idle = idle_reason(resource, workload, terminating)
             if resource == resources.DEPLOYMENTS and workload.spec.paused and not has_replica_sets(workload, objects):
                 idle = idle or Idle.PAUSED
-            replicas = _checked(resource, workload, autoscalers)
-            wanted.append((resource, workload, replace(replicas, count=min(most_per_workload, replicas.count)), idle))
+            with _noted(faults, resource, workload):
+                replicas = _checked(resource, workload, autoscalers)
+                count = min(most_per_workload, replicas.count)
+                wanted.append((resource, workload, replace(replicas, count=count), idle))
     return wanted
 
 
@@ -369,7 +390,8 @@ def _checked(resource: Resource, workload: Any, autoscalers: Autoscalers) -> Rep
     subject = f"{resource.kind} {metadata.namespace or 'default'}/{metadata.name}"
     wanted = _of_job(workload) if resource == resources.JOBS else autoscalers.replicas(resource, workload)
     if not 0 <= wanted.count <= REPLICAS_MAX:
-        problem = f"{wanted.count} is not between 0 and {REPLICAS_MAX}"
+        source = f", as autoscaler {wanted.autoscaler} has it" if wanted.autoscaler else ""
+        problem = f"{wanted.count} is not between 0 and {REPLICAS_MAX}{source}"
         raise InvalidInputError(problem, subject=subject, field=wanted.field)
     return wanted
 

@@ -12,6 +12,7 @@ from core.model.catalogue import InstanceType, Offering
 from core.model.pod import GroupSource
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
+from core.reasons.runs import GroupLeaves
 
 # A NodeClaim: one request for one node, from the decision to its removal.
 
@@ -278,6 +279,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         wave: From one: commands of a wave start together, after those of the previous wave are complete.
         awaits: Node → the replacements, by their planned names, that must be ready before it is drained; a node that is not
             named waits for all.
+        groups: The groups that start together of which members are on the nodes, by name.
     """
 
     reason: str
@@ -289,6 +291,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     savings: int = 0
     wave: int = 1
     awaits: dict[str, tuple[str, ...]] = {}
+    groups: tuple[GroupLeaves, ...] = ()
 
 
 class Blocked(msgspec.Struct, frozen=True, order=True):

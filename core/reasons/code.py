@@ -150,7 +150,7 @@ class ClaimReason(ReasonCode):
     )
     EXPIRES_TOO_SOON = (
         "ExpiresTooSoon",
-        "Its expireAfter is shorter than the ten minutes for which a node works at least; those count.",
+        "A NodePool's expireAfter is shorter than the 10 minutes for which a node works at least; those count.",
         "Raise expireAfter: nodes are replaced all the time.",
     )
     CLOSED_BUT_OCCUPIED = (
@@ -653,12 +653,23 @@ class ZonesFull(Refusal, frozen=True):
         return f"no subnet of EC2NodeClass {self.node_class} {takes}"
 
 
-class NoRoomInLimits(Refusal, frozen=True):
-    """Its NodePool's limits are used up."""
+class PricesHaveRisen(Refusal, frozen=True):
+    """An instance of it may cost more by now than limits and caps in dollars count for it."""
 
     reason: ClassVar = ClaimReason.LIMIT_REACHED
-    words: ClassVar = "the limits of NodePool {node_pool} have no room for it"
-    node_pool: str
+    words: ClassVar = (
+        "prices have risen since its plan: an instance may cost ${price} an hour, and ${counted} are counted for it"
+    )
+    price: str
+    counted: str
+
+
+class NoRoomInLimits(Refusal, frozen=True):
+    """A limit of its NodePool or group, or a cap, is used up."""
+
+    reason: ClassVar = ClaimReason.LIMIT_REACHED
+    words: ClassVar = "the limits of {holder} have no room for it"
+    holder: str
 
 
 class NoLaunch(Refusal, frozen=True):

@@ -166,8 +166,8 @@ class PodReason(ReasonCode):
     )
     SET_ASIDE = (
         "SetAside",
-        "The pod causes an error in our code, so it is left out of every plan; the others are not affected.",
-        "Report it with the pod's manifest: it is a defect. The log has the traceback.",
+        "The pod is left out of every plan: a field is unreadable, or it causes an error in our code. Others are planned.",
+        "Correct the field that the message names. If it names none, report the pod's manifest: it is a defect.",
     )
     GROUP_NOT_FOUND = (
         "GroupNotFound",
@@ -585,34 +585,38 @@ class QuotasSpent(Refusal, frozen=True):
         )
 
 
-class DollarsSpent(Refusal, frozen=True, kw_only=True):
-    """What nodes may cost an hour is used up. Amounts are dollars as people read them.
+class AmountSpent(Refusal, frozen=True, kw_only=True):
+    """What nodes may cost an hour is used up, or a cap on another resource. Amounts are as people read them.
 
     Attributes:
         owner: Whose limit it is, in words.
+        unit: That of the amounts; empty for another resource than dollars.
         left: How much it leaves of `whole`.
         spent: What a cap has spent of its period, in words; empty for other limits.
-        price: What the cheapest suitable type may cost.
+        price: What the cheapest suitable type may cost, or the smallest one takes.
         lacking: How much more than is left that is.
     """
 
     reason: ClassVar = PodReason.BUDGET_EXHAUSTED
     owner: str
     resource: str
+    unit: str = "$"
     left: str
     whole: str
-    spent: str
+    spent: str = ""
     price: str
     lacking: str
 
     @property
     def message(self) -> str:
         """The sentence for people."""
-        spent = f" ({self.spent})" if self.spent else ""
+        unit, spent = self.unit, f" ({self.spent})" if self.spent else ""
+        least, freed = "the cheapest suitable type may cost", f"that cost ${self.lacking} an hour"
+        if not unit:
+            least, freed = "the smallest suitable type takes", f"with {self.lacking} {self.resource}"
         return (
-            f"{self.owner} limit {self.resource} leaves ${self.left} of ${self.whole}{spent}, "
-            f"and the cheapest suitable type may cost ${self.price}: "
-            f"a node comes once others that cost ${self.lacking} an hour have left, or the limit is raised"
+            f"{self.owner} limit {self.resource} leaves {unit}{self.left} of {unit}{self.whole}{spent}, "
+            f"and {least} {unit}{self.price}: a node comes once others {freed} have left, or the limit is raised"
         )
 
 

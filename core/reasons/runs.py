@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar, Final
 
-from core.reasons.code import ReasonCode, Refusal, Stated
+import msgspec
+
+from core.reasons.code import DocumentedCode, ReasonCode, Refusal, Stated
 
 # Results of a drain.
 
@@ -52,6 +54,42 @@ class DrainReason(ReasonCode):
         "Compare the permissions of the function's Kubernetes group with docs/reference/permissions.md.",
     )
     SURGE_FAILED = ("SurgeFailed", "The pod's Deployment could not be restarted; the restart is retried.")
+
+
+# What becomes of a group that starts together when nodes with members of it go.
+
+
+class GroupFate(DocumentedCode):
+    """What a group does while members leave their nodes."""
+
+    RUNS_ON = ("RunsOn", "The others run on.")
+    MAY_END_FIRST = ("MayEndFirst", "They stay until it ends, or until the node's terminationGracePeriod does.")
+    LOSES_THEM = ("LosesThem", "It loses them, and mostly starts again as a whole.")
+    NOT_STARTED = ("NotStarted", "It does not run yet.")
+
+
+class GroupLeaves(msgspec.Struct, frozen=True, order=True):
+    """A group of which members leave their nodes.
+
+    Attributes:
+        name: `namespace/name`.
+        fate: A code of `GroupFate`.
+        leaving: How many members are on the nodes that go.
+        members: How many it has once all exist; zero where that is not known.
+    """
+
+    name: str
+    fate: str
+    leaving: int
+    members: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """The sentence for people, which is a part of a longer one."""
+        leaving = "all" if self.leaving == self.members else str(self.leaving)
+        verb = "leaves" if leaving == "1" else "leave"
+        whole = f"{self.members} members, {leaving}" if self.members else f"{leaving} member{'s' * (leaving != '1')}"
+        return f"group {self.name} ({whole} {verb}): {GroupFate.of(self.fate, GroupFate.LOSES_THEM).clause}"
 
 
 # Reasons concerning a disruption command.
@@ -353,7 +391,7 @@ class RunReason(ReasonCode):
     CANNOT_BE_READ = (
         "CannotBeRead",
         "A field of the object is invalid, so the object is ignored, or its nodes are left unchanged.",
-        "Correct the field that the message names.",
+        "Correct the field that the message names; `fleetwright validate` lists all such fields with their lines.",
     )
     INTERNAL_ERROR = (
         "InternalError",

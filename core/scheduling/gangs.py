@@ -442,11 +442,12 @@ def named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...
     """Return the claims, each with the name of its group if all of its pods must start together with others'."""
     turns = context.gang_plan.turns
     group_of = {key: gang.identity for gang in context.gangs for key in gang.keys if key in turns}
+    sizes = {gang.identity: gang.total for gang in context.gangs}
     named = []
     for claim in claims:
         names = {group_of.get(key, "") for key in (*claim.pods, *claim.buffer_pods)}
         (name,) = names if len(names) == 1 else ("",)
-        note = {labels.GROUP_OF_CLAIM: name} if name else {}
+        note = {labels.GROUP_OF_CLAIM: name, labels.SIZE_OF_GROUP: str(sizes[name])} if name else {}
         named.append(msgspec.structs.replace(claim, annotations={**claim.annotations, **note}) if note else claim)
     return tuple(named)
 

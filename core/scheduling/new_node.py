@@ -178,10 +178,14 @@ def used_by_pool(
     pools: Iterable[NodePool],
     unlaunched: Iterable[NodeClaim],
     price_of: Callable[[StateNode], int] = lambda _: 0,
+    leaving: Iterable[StateNode] = (),
 ) -> dict[str, dict[str, int]]:
     """Return pool → its nodes' usage of the limits. Claims without an instance count with their requests.
 
-    `price_of` says what a node costs an hour, for limits in dollars; a claim that is not launched holds its price itself.
+    Nodes that are `leaving` count only what they cost: until they are gone, their replacements cost, too.
+
+    `price_of` says what a node costs an hour by today's market, for limits in dollars. The higher of it and of the price that
+    its claim holds counts; a claim that is not launched holds its highest price.
     """
     used: dict[str, dict[str, int]] = {pool.name: {} for pool in pools}
     priced = {pool.name for pool in pools if is_priced(pool)}
@@ -189,8 +193,14 @@ def used_by_pool(
         pool_used = used.get(state.node_pool)
         if pool_used is not None:
             _count(pool_used, state.capacity)
-            if state.node_pool in priced and quantity.HOURLY not in state.capacity:
-                pool_used[quantity.HOURLY] = pool_used.get(quantity.HOURLY, 0) + price_of(state)
+            if state.node_pool in priced:
+                risen = max(0, price_of(state) - state.capacity.get(quantity.HOURLY, 0))
+                pool_used[quantity.HOURLY] = pool_used.get(quantity.HOURLY, 0) + risen
+    for state in leaving:
+        if state.node_pool in priced:
+            pool_used = used[state.node_pool]
+            paid = max(price_of(state), state.capacity.get(quantity.HOURLY, 0))
+            pool_used[quantity.HOURLY] = pool_used.get(quantity.HOURLY, 0) + paid
     for claim in unlaunched:
         pool_used = used.get(claim.node_pool)
         if pool_used is not None:

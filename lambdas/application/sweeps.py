@@ -69,7 +69,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock, adapters.pause)),
         Expiry(kubernetes, terminator),
         Hours(terminator, changes, adapters.queues.wake_ups),
-        CapMembers(stores.claims),
+        CapMembers(stores.claims, shared.observer),
         CapPeriods(kubernetes, stores.claims),
         ScheduledChanges(terminator),
         DeletedPools(kubernetes, terminator, changes),

@@ -27,8 +27,19 @@ from core.lifecycle import steps
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.launching import group_of, is_unanswered, name_tags
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from core.model.node_pool import GROUP_COUNTER
-from core.reasons.code import GROUP_CHANGED, PODS_ELSEWHERE, ClaimReason, DecisionKind, OverLimit, Refusal, Stated
+from core.model.catalogue import OfferingKey
+from core.model.values import quantity
+from core.pools import holder
+from core.reasons.code import (
+    GROUP_CHANGED,
+    PODS_ELSEWHERE,
+    ClaimReason,
+    DecisionKind,
+    OverLimit,
+    PricesHaveRisen,
+    Refusal,
+    Stated,
+)
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.nodes import NodeStateReader
@@ -94,6 +105,9 @@ def free_of_launch(record: ClaimRecord, reader: NodeStateReader, claims: ClaimSt
 Usage = Callable[[], dict[str, dict[str, int]]]
 """Reads what each counter of limits holds, once for all claims that are looked at together."""
 
+Prices = Callable[[str], Mapping[OfferingKey, int]]
+"""Returns what the offerings of an EC2NodeClass cost an hour now, read once for all claims that are looked at together."""
+
 
 class ClaimLaunch:
     """Launches claims whose pods still wait, within the limits of their NodePools."""
@@ -120,13 +134,13 @@ class ClaimLaunch:
         Before the first attempt: its pods must wait, and its NodePool must have room within its limits. A shared launch without
         an answer is requested for all of its claims by the first one; the others stay unchanged until then. Raises PortError.
         """
-        members = [record]
+        members, every = [record], cache(self._claims.all)
         if record.first and not record.attempts:
             if record.first != record.name and is_unanswered(self._claims.get(record.first), record.first):
                 return record
-            members = self._members(record)
+            members = self._members(record, every)
         wanted, kept = list[ClaimRecord](), dict[str, ClaimRecord]()
-        others = self._of_groups(members)
+        others = _of_groups(members, every)
         objections = self._objections((*members, *others), reader)
         for other in others:
             if other.name in objections:
@@ -143,26 +157,11 @@ class ClaimLaunch:
         launched = self._request(wanted, report) if wanted else {}
         return (kept | launched).get(record.name)
 
-    def _of_groups(self, members: Sequence[ClaimRecord]) -> tuple[ClaimRecord, ...]:
-        """Return the claims of other launches that were not asked for yet and are for the same groups, by name.
-
-        Each launch sees its own claims; the first one that is given up may leave room for the next, and a part would start.
-        """
-        groups = {group_of(member) for member in members if not member.attempts} - {""}
-        if not groups:
-            return ()
-        names = {member.name for member in members}
-        every = (record for record in self._claims.all() if record.name not in names and group_of(record) in groups)
-        waiting = (r for r in every if r.phase is ClaimPhase.REQUESTED and r.deletion is None and not r.attempts)
-        return tuple(sorted(waiting, key=lambda record: record.name))
-
-    def _members(self, record: ClaimRecord) -> list[ClaimRecord]:
+    def _members(self, record: ClaimRecord, every: Callable[[], Sequence[ClaimRecord]]) -> list[ClaimRecord]:
         """Return the claims for which the first one requests the launch; another is alone, since the first has an answer."""
         if record.first != record.name:
             return [record]
-        members = sorted(
-            (r for r in self._claims.all() if is_unanswered(r, record.name)), key=lambda claim: claim.share
-        )
+        members = sorted((r for r in every() if is_unanswered(r, record.name)), key=lambda claim: claim.share)
         if not members or members[0].name != record.name:
             return [record]  # another run has had an answer since the record was read
         return [self._launcher.joined(claim, members[0]) for claim in members]
@@ -196,16 +195,28 @@ class ClaimLaunch:
         """
         fresh = [member for member in members if not member.attempts]
         used = cache(lambda: {usage.node_pool: usage.reserved for usage in self._claims.usage()})
-        objections = {m.name: objection for m in fresh if (objection := self._objection(m, reader, used)) is not None}
+        prices = cache(self._prices)
+        objections = {
+            m.name: objection for m in fresh if (objection := self._objection(m, reader, used, prices)) is not None
+        }
         groups = {group_of(member) for member in fresh if member.name in objections} - {""}
         others = [member.name for member in fresh if group_of(member) in groups]
         return dict.fromkeys(others, GROUP_CHANGED) | objections
 
-    def _objection(self, record: ClaimRecord, reader: NodeStateReader, used: Usage) -> Refusal | None:
+    def _objection(self, record: ClaimRecord, reader: NodeStateReader, used: Usage, prices: Prices) -> Refusal | None:
         """Return why the claim must not be launched any more, None if nothing is against it."""
         if record.awaits_pods and not reader.unbound_pods(record.plan.pods):
             return PODS_ELSEWHERE
-        return self._limit_in_the_way(record, reader, used)
+        return self._limit_in_the_way(record, reader, used) or _rise_in_the_way(record, prices)
+
+    def _prices(self, class_name: str) -> Mapping[OfferingKey, int]:
+        """Return what each offering of an EC2NodeClass costs an hour now; none if the class is gone."""
+        try:
+            node_class = self._observer.node_class(class_name)
+        except NotFoundError:
+            return {}
+        types = self._observer.open_market.catalogue([node_class], self._clock.now()).types_for(class_name)
+        return {offering.key: offering.price for instance_type in types for offering in instance_type.offerings}
 
     def _end(
         self, record: ClaimRecord, objection: Refusal, reader: NodeStateReader, report: RunReport
@@ -244,7 +255,7 @@ class ClaimLaunch:
         if over and name in over:  # a calendar may raise it
             over = _exceeded(record, {**limits, name: {**limits[name], **reader.limits_in_force().get(name, {})}}, used)
         counter = min(over, default=None)
-        return None if counter is None else OverLimit(_holder(counter), over[counter])
+        return None if counter is None else OverLimit(holder(counter), over[counter])
 
     def adopt(
         self, record: ClaimRecord, step: steps.Adopt, reader: NodeStateReader, report: RunReport
@@ -282,9 +293,27 @@ def _exceeded(
     return over
 
 
-def _holder(counter: str) -> str:
-    """Return what a counter is of, in words: a cap is named `Calendar/cap`."""
-    if not counter.startswith(GROUP_COUNTER):
-        return f"NodePool {counter}"
-    group = counter.removeprefix(GROUP_COUNTER)
-    return f"cap {group}" if "/" in group else f"group {group}"
+def _rise_in_the_way(record: ClaimRecord, prices: Prices) -> Refusal | None:
+    """Return that an instance may cost more by now than limits and caps in dollars count for the claim."""
+    counted = record.reserved.get(quantity.HOURLY)
+    if counted is None:
+        return None
+    known_prices = prices(record.plan.node_class.name)
+    most = max((known_prices.get(offering.key, 0) for offering in record.offerings), default=0)
+    if most <= counted:
+        return None
+    return PricesHaveRisen(*(quantity.render(amount, quantity.HOURLY) for amount in (most, counted)))
+
+
+def _of_groups(members: Sequence[ClaimRecord], every: Callable[[], Sequence[ClaimRecord]]) -> tuple[ClaimRecord, ...]:
+    """Return the claims of other launches that were not asked for yet and are for the same groups, by name.
+
+    Each launch sees its own claims; the first one that is given up may leave room for the next, and a part would start.
+    """
+    groups = {group_of(member) for member in members if not member.attempts} - {""}
+    if not groups:
+        return ()
+    names = {member.name for member in members}
+    others = (record for record in every() if record.name not in names and group_of(record) in groups)
+    waiting = (r for r in others if r.phase is ClaimPhase.REQUESTED and r.deletion is None and not r.attempts)
+    return tuple(sorted(waiting, key=lambda record: record.name))

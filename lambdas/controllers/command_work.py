@@ -36,7 +36,7 @@ from core.model.snapshot import EvictedNode, Node, Snapshot
 from core.model.values.quantity import CPU
 from core.model.values.taints import LEAVING
 from core.pods import is_reschedulable
-from core.pools import limits_by_counter
+from core.pools import holder, limits_by_counter
 from core.reasons.code import DecisionKind, Refusal, TerminationReason
 from core.reasons.runs import BudgetsSpent, CommandReason, FailureReason, TakesApproval
 from installation.metric_names import COMMANDS_STARTED
@@ -408,7 +408,7 @@ class CommandStarter:
                 DecisionKind.SKIP,
                 record.id,
                 CommandReason.LIMIT_REACHED,
-                "a NodePool's limit leaves no room for replacements",
+                f"the limits of {_full(requested)} leave no room for replacements beside the nodes that they replace",
             )
         return True
 
@@ -586,3 +586,9 @@ def _evicted(claim: ClaimRecord, pods: int, now: datetime) -> EvictedNode:
     """Return what is remembered of a node whose drain begins, from which this many pods need a new place."""
     cpu = claim.machine.capacity.get(CPU, 0) if claim.machine is not None else 0
     return EvictedNode(node_pool=claim.plan.node_pool, pods=pods, at=now, cpu=cpu, created_at=claim.requested_at)
+
+
+def _full(requested: Requested) -> str:
+    """Return the limits and caps that refused replacements, in words."""
+    counters = sorted({requested.full.get(record.name) or record.plan.node_pool for record in requested.refused})
+    return " and ".join(map(holder, counters))

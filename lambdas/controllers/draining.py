@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Lock
@@ -27,6 +27,7 @@ from adapters.ports import (
 from adapters.run_report import RunReport
 from adapters.store import ClaimStore, Requested
 from core.errors import invariant
+from core.ledger.entry import GROUPS_NAMED_MAX
 from core.lifecycle import draining, steps
 from core.lifecycle.deletion import awaits_replacements, drain_cancelled, emptied, hold_for, replacements, tainted
 from core.lifecycle.draining import (
@@ -36,20 +37,30 @@ from core.lifecycle.draining import (
     after_tries,
     awaited_finalizers,
     identity,
+    lets_groups_end,
     needs_surge,
     next_check,
 )
+from core.lifecycle.launching import size_of_group
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.lifecycle.steps import ClaimFacts, Drain, Escalate
 from core.manifests.wire import resources
 from core.manifests.wire.resources import Resource
 from core.model.plan import Hold, Plan
 from core.model.pod import Pod
-from core.pods import is_drainable
-from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
+from core.pods import is_drainable, names_group
+from core.reasons.code import BUDGETED, ClaimReason, DecisionKind, TerminationReason
 from core.reasons.pods import EvictionReason
 from core.reasons.runs import DrainReason
-from lambdas.controllers.events import about_node, about_pod, in_time, is_of_webhook, warning, write
+from lambdas.controllers.events import (
+    about_node,
+    about_node_claim,
+    about_pod,
+    in_time,
+    is_of_webhook,
+    warning,
+    write,
+)
 from lambdas.controllers.nodes import NodeStateReader, delete_node, patch_node, release_node
 
 # Cancels a drain: restores the claim first, then removes the marks on the node.
@@ -111,7 +122,7 @@ class DrainCancellation:
                 return
 
 
-# Writes Kubernetes events on a node and on the pods that block its drain.
+# Writes Kubernetes events on a node and on the pods that block its drain, or that start together with others.
 #
 # There is one for each escalation level and object.
 
@@ -121,11 +132,32 @@ PODS_WITH_EVENT_MAX: Final = 10
 
 
 class DrainEvents:
-    """Writes FailedDraining events (Karpenter's name)."""
+    """Writes FailedDraining events (Karpenter's name), and which groups lose members by a drain."""
 
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._clock = clock
+
+    def of_groups(self, record: ClaimRecord, node: str, pods: Sequence[Pod]) -> None:
+        """Say on a node that goes, its claim and the members there, which groups that start together lose members.
+
+        A command has said it of its nodes when it started.
+        """
+        deletion = _deletion_of(record)
+        members = [pod for pod in pods if names_group(pod)]
+        if deletion.reason in BUDGETED or not members:
+            return
+        from core.gangs import groups_named  # most clusters have none
+
+        reason = TerminationReason.stored(deletion.reason)
+        groups = groups_named(members, size_of_group(record), may_wait=lets_groups_end(deletion))
+        sentences = [group.sentence for group in groups[:GROUPS_NAMED_MAX]]
+        message = "; ".join([f"node {node} drains: {reason.clause}", *sentences])
+        about = [about_node(node), about_node_claim(record.name)]
+        about += [about_pod(pod.namespace, pod.name, pod.uid) for pod in members[:PODS_WITH_EVENT_MAX]]
+        now = self._clock.now()
+        events = (warning(subject, reason, message, now, identity=message) for subject in about)
+        write(self._kubernetes, in_time(events, self._clock))
 
     def publish(self, node: str, step: Escalate) -> None:
         """Write the events of one escalation level."""
@@ -423,13 +455,15 @@ class Draining:
 
         The first time is recorded: terminationGracePeriod starts then, and its share of the limits is released.
         """
-        deletion, seen = _deletion_of(record), reader.node(step.node)
+        deletion, seen, pods = _deletion_of(record), reader.node(step.node), reader.pods_on(step.node)
         if seen is not None:
             patch_node(self._kubernetes, seen, labels=step.labels, annotations=step.annotations, taints=step.taints)
             reader.refresh(step.node)
         if deletion.tainted_at is not None:
             return record
-        return self._claims.change(record, tainted(record, self._clock.now()))
+        changed = self._claims.change(record, tainted(record, self._clock.now()))
+        self._events.of_groups(changed, step.node, pods)
+        return changed
 
     def drain(self, record: ClaimRecord, step: steps.Drain, facts: ClaimFacts, report: RunReport) -> timedelta:
         """Evict and force off the pods of the step, and store the results; return when to check again."""

@@ -26,7 +26,7 @@ from core.manifests.wire.resources import NODE_CLAIMS
 from core.model.plan import LAUNCHED, READY
 from core.model.snapshot import Snapshot
 from core.model.values import quantity
-from core.pools import limits_by_counter
+from core.pools import holder, limits_by_counter
 from core.reasons.code import NAME_TAKEN, ClaimReason, DecisionKind, NoLaunch, NoRoomInLimits, Refusal
 from lambdas.controllers.events import about_node_claim
 from lambdas.controllers.launching import Launcher
@@ -54,7 +54,7 @@ class _Market:
         self._used: dict[str, dict[str, int]] = {}
 
     def read(self) -> tuple[Snapshot, dict[str, dict[str, int]]]:
-        """Return the market, and NodePool → what its claims hold of its limits. Raises PortError."""
+        """Return the market, and counter → what claims hold of its limits. Raises PortError."""
         if self._snapshot is None:
             snapshot = self._observer.market()
             self._used = {usage.node_pool: usage.reserved for usage in self._claims.usage()}
@@ -66,8 +66,8 @@ class _Market:
         reserves = labels.RESERVED in record.plan.capacity_types
         if self._snapshot is not None and (self._snapshot.subnet_addresses or reserves):
             self._snapshot = None
-        pool = record.plan.node_pool
-        self._used[pool] = quantity.add(self._used.get(pool, {}), record.reserved)
+        for counter in record.counters:
+            self._used[counter] = quantity.add(self._used.get(counter, {}), record.reserved_in(counter))
 
 
 class HandMadeClaims:
@@ -147,7 +147,7 @@ class HandMadeClaims:
         limits = limits_by_counter(snapshot.node_pools)
         requested = self._claims.request(with_subnets([record], snapshot), limits, None)
         if requested.refused:
-            return self._refuse(obj, NoRoomInLimits(planned.node_pool), report)
+            return self._refuse(obj, NoRoomInLimits(holder(requested.full.get(name) or planned.node_pool)), report)
         market.take(record)
         self._mark(record)
         if not self._is_held(obj):

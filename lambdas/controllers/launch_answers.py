@@ -39,7 +39,7 @@ from core.errors import InvalidInputError
 from core.launch.denials import DeniedLaunch, LaunchDenial, Remembered, revision_of, rule_of_end, termination_reason
 from core.launch.template import is_confined
 from core.ledger.outcome import DecisionOutcome, OutcomeState
-from core.lifecycle.deletion import held_by
+from core.lifecycle.deletion import held_by, price_at_launch
 from core.lifecycle.launching import group_of, is_unanswered
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.lifecycle.steps import may_be_unlisted
@@ -435,16 +435,18 @@ class LaunchAnswerWriter:
 
     def take_over(self, record: ClaimRecord, machine: Machine, now: datetime) -> ClaimRecord:
         """Store that the claim has this machine; `adopt` for one that is already described."""
-        holds = held_by(record, machine) if machine.capacity else record.reserved
+        priced = msgspec.structs.replace(
+            record, machine=machine, price_changes=record.price_changes or price_at_launch(record, machine)
+        )
+        holds = held_by(priced, machine) if machine.capacity else record.reserved
         after = msgspec.structs.replace(
-            record,
+            priced,
             phase=ClaimPhase.LAUNCHED,
             phase_since=now,
             plan=msgspec.structs.replace(record.plan, instance_types=()),
             offerings=(),
             subnets={},
             awaits_pods=False,
-            machine=machine,
             reserved=holds,
             moments=msgspec.structs.replace(record.moments, asked_at=None),
             reason="",

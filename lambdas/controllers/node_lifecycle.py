@@ -27,6 +27,7 @@ from lambdas.controllers.draining import Replacing
 from lambdas.controllers.node_registration import ClaimSteps
 from lambdas.controllers.nodes import NodeStateReader
 from lambdas.controllers.run_requests import request_run
+from lambdas.controllers.sweeps.due_work import NEXT_CHECK_WITHIN
 
 # Ends all chains of checks of a claim except the longest (docs/engineering/handbook/scale.md).
 #
@@ -126,7 +127,14 @@ class ClaimWork:
         until: datetime | None = None,
         is_first: bool = False,
     ) -> timedelta | steps.BindPods | None:
-        """Take all possible steps; `until` is the end of this check's chain, and `is_first` says whether it begins it.
+        """Take all possible steps.
+
+        Args:
+            name: The claim.
+            reader: Reads its facts.
+            report: Takes what happens.
+            until: End of this check's chain of messages; None if the table alone brings the next one.
+            is_first: Whether the check begins its chain.
 
         Returns:
             When to check again, None if there is nothing to wait for or a longer chain checks it. The caller binds pods, since
@@ -139,18 +147,20 @@ class ClaimWork:
         report.decision_id = record.decision if record.deletion is None else ""
         if is_first:
             record = self._names.give(record, report)
-        advanced = self._steps(self._with_clock(record), reader, report)
+        advanced = self._steps(
+            self._with_clock(record), reader, report, NEXT_CHECK_WITHIN if until is None else timedelta(0)
+        )
         return advanced if advanced is not None and self._chains.goes_on(record, until, self._clock.now()) else None
 
     def _steps(
-        self, claim: ClaimRecord, reader: NodeStateReader, report: RunReport
+        self, claim: ClaimRecord, reader: NodeStateReader, report: RunReport, next_check_within: timedelta
     ) -> timedelta | steps.BindPods | None:
         record: ClaimRecord | None = claim
         last: steps.ClaimStep | None = None
         for _ in range(MAX_STEPS):
             if record is None:
                 return None
-            facts = self._facts(record, reader)
+            facts = msgspec.structs.replace(self._facts(record, reader), next_check_within=next_check_within)
             step = next_claim_step(record, facts, self._clock.now(), binds=self._binds)
             if isinstance(step, steps.NoStep):
                 return None

@@ -38,6 +38,7 @@ from core.reasons.code import ClaimReason, DecisionKind
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
 from core.scheduling import BarePlan, Planner
+from core.scheduling.constraints.caps import beyond
 from installation.metric_names import CHAINS_CUT
 from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
@@ -726,21 +727,20 @@ class PlanPublisher:
         if names:
             self._nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
 
-    def report(self, plan: Plan, over_limit: Iterable[ClaimRecord], report: RunReport) -> None:
+    def report(self, plan: Plan, requested: Requested, report: RunReport) -> None:
         """Report which pods get no node, and why: in the report and as events.
 
         Args:
             plan: The plan.
-            over_limit: Claims that were refused for the limits of their NodePool.
+            requested: Its claims; some were refused for a limit or cap that other runs have used up.
             report: Receives the decisions.
         """
         # The text is equal at each attempt, so that an event is written only once.
-        over_limit = tuple(over_limit)
         now = self._clock.now()
-        report.outcomes += [refused_claim(r, ClaimReason.LIMIT_REACHED, "", now) for r in over_limit]
+        report.outcomes += [refused_claim(r, ClaimReason.LIMIT_REACHED, "", now) for r in requested.refused]
         refused = (
-            Unschedulable(pod, PodReason.LIMIT_REACHED, f"the limits of NodePool {record.plan.node_pool} are used up")
-            for record in over_limit
+            beyond(pod, requested.full.get(record.name) or record.plan.node_pool)
+            for record in requested.refused
             for pod in record.plan.pods
         )
         unschedulable = (*plan.unschedulable, *refused)

@@ -569,7 +569,7 @@ class Provisioning:
                 self.observed.observe(view.snapshot, report)
             if is_last:
                 in_vain_at = self.half_groups.give_back(plan, view, report)
-                self.publisher.report(plan, () if refused else requested.refused, report)
+                self.publisher.report(plan, Requested(()) if refused else requested, report)
                 self._ask_for_another(plan, view, until, in_vain_at, was_refused=bool(refused))
                 break
         return rounds

@@ -33,10 +33,14 @@ from tests.deploy_local.surroundings import KUBE_PORT, Surroundings
 from tests.infra.conftest import synthesize_as_users_do
 
 BUILD: Final = stacks.ROOT / "build"
+POOL_OF: Final = {"a": "general", "b": "general", "c": "batch", "d": "batch"}
 CLAIM_TAG: Final = "fleetwright.dev/claim"
 INSTANCE_SECONDS, GONE_SECONDS = 300.0, 420.0
 QUIET_SECONDS: Final = 15.0
 """How long nothing may change before the work counts as done: a doubled launch or removal comes within seconds."""
+
+CONTEXT: Final = {"partNodes": 2, "distributeFrom": 3}
+"""Four nodes are a large cluster here: functions of their own decide about its two NodePools."""
 
 NEXT_RELEASE: Final = {"lookSeconds": 20}
 """The context of the next release: a setting that changes every function's environment, and so its version."""
@@ -74,7 +78,7 @@ class Play:
                 ("audit line to another instance", lambda: self._launched("c")),
                 ("roll back with a drain, a node on its way and a message", lambda: self._moved_to(self._now, "d")),
                 ("the version before ends all three", lambda: self._settled("a", "b", "c", "d")),
-                ("consolidation removes the nodes", lambda: self._removed("a", "b", "c", "d")),
+                ("consolidation removes the nodes, decided in parts", lambda: self._removed("a", "b", "c", "d")),
                 ("no pod had a node too many, and every row was read", lambda: self._nothing_twice(5)),
             )
         )
@@ -99,7 +103,7 @@ class Play:
         """
         before, running = self._versions(), sorted(self._instances())
         self._take_messages("provision", takes=False)
-        self._around.add_pod(waiting)
+        self._around.add_pod(waiting, POOL_OF[waiting])
         queued = _wait(lambda: self._waiting_messages("provision"), INSTANCE_SECONDS)
         made = stacks.update(template)
         kept = self._waiting_messages("provision")
@@ -154,7 +158,7 @@ class Play:
     def _launched(self, pod: str) -> Any:
         """Let a pod wait; return the one instance that it gets, which has no Node yet."""
         before = set(self._instances())
-        self._around.add_pod(pod)
+        self._around.add_pod(pod, POOL_OF[pod])
         made = _wait(lambda: sorted(set(self._instances()) - before), INSTANCE_SECONDS)
         return made and {"instances": made, "tags": len(self._instances()[made[0]]["Tags"])}
 
@@ -179,13 +183,24 @@ class Play:
         return _wait(settled, GONE_SECONDS)
 
     def _removed(self, *pods: str) -> Any:
+        """Return what each execution of the parts' state machine came to, once no node is left."""
         self._around.remove_pods(*pods)
 
         def gone() -> Any:
             self._invoke("disrupt")
             return not self._instances()
 
-        return _wait(gone, GONE_SECONDS)
+        return _wait(gone, GONE_SECONDS) and self._executions()
+
+    def _executions(self) -> dict[str, Any]:
+        """Return execution → its status. Raises RuntimeError if there is none, or one of them failed."""
+        states = client("stepfunctions")
+        (machine,) = states.list_state_machines()["stateMachines"]
+        executions = states.list_executions(stateMachineArn=machine["stateMachineArn"])["executions"]
+        outcomes = {execution["name"]: execution["status"] for execution in executions}
+        if set(outcomes.values()) != {"SUCCEEDED"}:
+            raise RuntimeError(f"executions of the parts' state machine: {outcomes}")
+        return outcomes
 
     def _nothing_twice(self, nodes: int) -> Any:
         """Check that so many instances were ever launched, each for a claim of its own.
@@ -256,8 +271,9 @@ def main() -> int:
         print(error)  # noqa: T201 - the target's output
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        templates = synthesize_as_users_do(Path(folder) / "cdk.out")
-        with mock.patch.dict(os.environ, {"CDK_CONTEXT_JSON": json.dumps(NEXT_RELEASE)}):
+        with mock.patch.dict(os.environ, {"CDK_CONTEXT_JSON": json.dumps(CONTEXT)}):
+            templates = synthesize_as_users_do(Path(folder) / "cdk.out")
+        with mock.patch.dict(os.environ, {"CDK_CONTEXT_JSON": json.dumps(CONTEXT | NEXT_RELEASE)}):
             following = synthesize_as_users_do(Path(folder) / "next.out")
         around = Surroundings(Path(folder))
         try:

@@ -34,13 +34,8 @@ _PACKAGES: Final = ("core", "adapters", "lambdas", "installation")
 def account() -> None:
     """Make what an account has before the stacks come: a network, a cluster, a role of nodes, an image, CDK's version."""
     ec2, iam = client("ec2"), client("iam")
-    vpc = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
-    subnets = [
-        ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.1.{number}.0/24", AvailabilityZone=f"us-east-1{zone}")["Subnet"][
-            "SubnetId"
-        ]
-        for number, zone in enumerate("abc")
-    ]
+    default = ec2.describe_subnets()["Subnets"]  # the emulator gives any other subnet 251 free addresses
+    vpc, subnets = default[0]["VpcId"], [subnet["SubnetId"] for subnet in default]
     group = ec2.create_security_group(GroupName="nodes", Description="nodes", VpcId=vpc)["GroupId"]
     ec2.create_tags(Resources=[*subnets, group], Tags=[{"Key": "karpenter.sh/discovery", "Value": CLUSTER}])
     principal = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}

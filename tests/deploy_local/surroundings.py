@@ -46,10 +46,11 @@ NODE_CLASS: Final = {
         "securityGroupSelectorTerms": _SELECTED,
     },
 }
-NODE_POOL: Final = {
+NODE_POOLS: Final = ("general", "batch")
+"""Each pod asks for one of them by its name, so they share no pods, and a large cluster is decided about in two parts."""
+_NODE_POOL: Final = {
     "apiVersion": "karpenter.sh/v1",
     "kind": "NodePool",
-    "metadata": _meta("general", "00000000-0000-4000-8000-0000000000b1"),
     "spec": {
         "template": {
             "spec": {
@@ -70,7 +71,7 @@ class Surroundings:
     """The running parts. `market` is the address of EC2's market, `ca` the file with the API server's authority."""
 
     def __init__(self, folder: Path) -> None:
-        self._pods: set[str] = set()
+        self._pods: dict[str, str] = {}
         self._cloud = Cloud()
         self._cloud.http._knows = lambda _: True  # type: ignore[method-assign]  # MiniStack's roles are not known there
         self._cloud.start()
@@ -82,7 +83,9 @@ class Surroundings:
         bundle.write_bytes(pair.certificate.read_bytes() + pair.key.read_bytes())
         self.kubernetes = api_server.ApiServer()
         self.kubernetes.put("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", NODE_CLASS)
-        self.kubernetes.put("/apis/karpenter.sh/v1/nodepools", NODE_POOL)
+        for number, name in enumerate(NODE_POOLS, 1):
+            meta = _meta(name, f"00000000-0000-4000-8000-0000000000b{number}")
+            self.kubernetes.put("/apis/karpenter.sh/v1/nodepools", {**_NODE_POOL, "metadata": meta})
         self.kubernetes.put(
             "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": _meta("default", "n1")}
         )
@@ -114,10 +117,10 @@ class Surroundings:
         """Return the objects below a path."""
         return [listed for at, listed in sorted(self.kubernetes.objects.items()) if at.startswith(f"{path}/")]
 
-    def add_pod(self, name: str) -> None:
-        """Let a pod wait for a node of its own, which the audit log tells."""
-        pod = _pending_pod(name)
-        self._pods.add(name)
+    def add_pod(self, name: str, node_pool: str) -> None:
+        """Let a pod wait for a node of its own in a NodePool, which the audit log tells."""
+        pod = _pending_pod(name, node_pool)
+        self._pods[name] = node_pool
         self.kubernetes.put(PODS, pod)
         _put_audit_line(
             {
@@ -131,8 +134,8 @@ class Surroundings:
 
     def remove_pods(self, *names: str) -> None:
         """Delete these pods for good."""
-        self._pods -= set(names)
         for name in names:
+            del self._pods[name]
             del self.kubernetes.objects[f"{PODS}/{name}"]
 
     def running_pods(self) -> dict[str, str]:
@@ -176,16 +179,21 @@ class Surroundings:
         for instance in instances:
             if instance["InstanceId"] not in joined:
                 self.kubernetes.put(NODES, _node(instance, self.room_of(instance["InstanceType"])))
-        for name in sorted(self._pods - {pod["metadata"]["name"] for pod in self.listed(PODS)}):
-            self.add_pod(name)
+        for name in sorted(self._pods.keys() - {pod["metadata"]["name"] for pod in self.listed(PODS)}):
+            self.add_pod(name, self._pods[name])
         for pod in self.listed(PODS):
             if pod["status"]["phase"] == "Pending":
                 self._place(pod)
 
     def _place(self, pod: dict[str, Any]) -> None:
-        """Run a pod on the node that it is bound to; one that is not goes to the first open node without a pod."""
+        """Run a pod on the node that it is bound to; one that is not goes to the first open node of its pool without a pod."""
         taken = {other["spec"].get("nodeName") for other in self.listed(PODS)}
-        open_nodes = [node["metadata"]["name"] for node in self.listed(NODES) if _is_open(node)]
+        selected = pod["spec"]["nodeSelector"].items()
+        open_nodes = [
+            node["metadata"]["name"]
+            for node in self.listed(NODES)
+            if _is_open(node) and selected <= node["metadata"]["labels"].items()
+        ]
         name = pod["spec"].get("nodeName") or next((node for node in open_nodes if node not in taken), None)
         if name in open_nodes:
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -207,8 +215,8 @@ def _is_open(node: dict[str, Any]) -> bool:
     return is_initialized and not node["spec"].get("taints") and "deletionTimestamp" not in node["metadata"]
 
 
-def _pending_pod(name: str) -> dict[str, Any]:
-    """Return a pod of a ReplicaSet that shares its node with no other."""
+def _pending_pod(name: str, node_pool: str) -> dict[str, Any]:
+    """Return a pod of a ReplicaSet that shares its node, which is of this NodePool, with no other."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": now}
     meta = {
@@ -229,7 +237,12 @@ def _pending_pod(name: str) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": meta,
-        "spec": {"schedulerName": "default-scheduler", "containers": [container], "affinity": affinity},
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "containers": [container],
+            "affinity": affinity,
+            "nodeSelector": {"karpenter.sh/nodepool": node_pool},
+        },
         "status": {"phase": "Pending", "conditions": [waits]},
     }
 

@@ -335,10 +335,10 @@ class FakeQueue:
 
 
 class FakeCatalogues:
-    """A market that does not change."""
+    """A market that does not change by itself."""
 
     def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+        self.present = catalogue
         self.kept: MarketFacts | None = MarketFacts(
             shapes=(), market=Market(region="us-east-1"), shapes_read_at=NOW, prices_read_at=NOW
         )
@@ -350,7 +350,7 @@ class FakeCatalogues:
         self.kept = facts
 
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
-        return self._catalogue
+        return self.present
 
 
 class MemoryObjects:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -46,13 +47,21 @@ CAP = 0.5
 """Dollars an hour: five nodes of `test.small` on demand, at most."""
 
 
-def highest_cost(result: Result) -> float:
-    """Return the most that running instances cost an hour at any moment, from the world's own record."""
+def highest_cost(result: Result, rises: Mapping[int, float] = {}) -> float:
+    """Return the most that running instances cost an hour when one is launched, from the world's own record.
+
+    `rises`: minute of the world → the factor by which spot prices rise then, also those of running instances.
+    """
     prices: dict[str, float] = {}
-    most = 0.0
+    spot, most, due = set[str](), 0.0, sorted(rises.items())
+    start = datetime.fromisoformat(result.events[0].t)
     for event in result.events:
+        while due and datetime.fromisoformat(event.t) - start >= timedelta(minutes=due[0][0]):
+            _, factor = due.pop(0)
+            prices |= {name: prices[name] * factor for name in spot & prices.keys()}
         if event.event == "instanceLaunched":
             prices[event.fields["instance"]] = event.fields["price"]
+            spot |= {event.fields["instance"]} if event.fields["capacityType"] == labels.SPOT else set()
             most = max(most, sum(prices.values()))
         elif event.event == "instanceTerminated":
             prices.pop(event.fields["instance"], None)
@@ -101,6 +110,19 @@ def test_the_limit_is_never_overshot(seed: int, pools: tuple[dict[str, Any], ...
             workload["spec"]["template"]["spec"]["nodeSelector"] = {"topology.kubernetes.io/zone": zone}
     result = play(tmp_path, *pools, *workloads, steps=steps, duration="26m", seed=seed, nodeBootSeconds=30)
     assert 0 < highest_cost(result) <= CAP + 1e-9
+    assert_lawful(result)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("seed", [0, 2])
+def test_spot_nodes_count_at_the_price_of_now(seed: int, tmp_path: Path) -> None:
+    """Nothing is evicted when prices rise, but what is launched afterwards finds less room."""
+    rises = {6: 2.0, 13: 1.5}
+    prices = [{"at": f"{at}m", "price": {"capacityType": "spot", "factor": rise}} for at, rise in rises.items()]
+    steps = sorted((*troubled_bursts(seed), *prices), key=lambda step: int(step["at"].removesuffix("m")))
+    workloads = [deployment(6, name) for name in ("web", "api")]
+    result = play(tmp_path, capped(), *workloads, steps=steps, duration="26m", seed=seed, nodeBootSeconds=30)
+    assert 0 < highest_cost(result, rises) <= CAP + 1e-9
     assert_lawful(result)
 
 
@@ -184,6 +206,29 @@ def test_a_cap_on_a_teams_nodes_is_never_overshot(seed: int, tmp_path: Path) -> 
     result = play(tmp_path, pool, capping, *workloads, steps=steps, duration="26m", seed=seed, nodeBootSeconds=30)
     assert 0 < _most_charged(result, "costs/web") <= CAP_OF_WEB + 1e-9
     assert _most_charged(result, "costs/all") <= 2 * CAP_OF_WEB + 1e-9
+    assert_lawful(result)
+
+
+def test_replacements_wait_until_a_cap_has_room_beside_the_nodes_that_they_replace(tmp_path: Path) -> None:
+    """Both cost until the old node is gone: a rollout was begun in vain, and stopped for half an hour."""
+
+    def a_cap(dollars: float) -> dict[str, Any]:
+        capping = _capping(**{"dollars-per-hour": str(dollars)})
+        capping["spec"]["caps"] = [{"name": "all", "limits": {"dollars-per-hour": str(dollars)}}]
+        return capping
+
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["requirements"][0]["values"] = ["on-demand"]
+    steps = [
+        {"at": "8m", "ami": {"alias": "al2023@latest", "id": "ami-999"}},
+        {"at": "16m", "apply": [a_cap(2 * CAP)]},
+    ]
+    result = play(tmp_path, pool, a_cap(CAP), deployment(7), steps=steps, duration="26m", nodeBootSeconds=30)
+    assert [decision for decision in result.decisions if decision["reason"] == "RolloutStopped"] == []
+    raised = datetime.fromisoformat(result.events[0].t) + timedelta(minutes=16)
+    launched = [datetime.fromisoformat(event.t) for event in happened(result, "instanceLaunched")]
+    assert sum(moment > raised for moment in launched) == sum(moment < raised for moment in launched) == 3
+    assert highest_cost(result) <= 2 * CAP + 1e-9
     assert_lawful(result)
 
 

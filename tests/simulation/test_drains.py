@@ -21,7 +21,7 @@ from simulator.world import Result
 from tests.shown import is_told, shown
 from tests.simulation.operated import WorldOperator, operated
 from tests.simulation.test_reservations import BLOCK, launched, node_class, pool
-from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
+from tests.simulation.worlds import assert_lawful, deployment, group, happened, named, node_pool, play
 
 DELETE_POOL = {"at": "6m", "delete": [{"kind": "NodePool", "name": "default"}]}
 
@@ -594,4 +594,74 @@ def test_an_expiry_and_two_commands_at_once_stay_within_the_budget(tmp_path: Pat
     ]
     result = play(tmp_path, pool, PROTECTED, deployment(1, name="old", cpu="14"), steps=steps, duration="16m")
     assert len(named(result, "nodeTainted")) > 1
+    assert_lawful(result)
+
+
+# Whoever runs a group that starts together reads in events which drain takes members of it.
+
+
+def told_of_groups(result: Result) -> set[tuple[str, str, str]]:
+    """Kind of the object, reason, and what its event says of a group."""
+    told = set()
+    for applied in named(result, "objectApplied"):
+        event = applied["object"]
+        before, mark, after = event.get("message", "").partition("group default/")
+        if applied["kind"] == "Event" and mark and not before.startswith("GroupIncomplete"):
+            said = after.partition(" (decision ")[0].partition("; this pod")[0]
+            told.add((event["involvedObject"]["kind"], str(event["reason"]), said))
+    return told
+
+
+RELABELLED = {"at": "8m", "apply": [a_pool(terminationGracePeriod="3m")]}
+RELABELLED["apply"][0]["spec"]["template"]["metadata"] = {"labels": {"team": "blue"}}
+
+
+@pytest.mark.parametrize(
+    ("disruption", "spec", "step", "reason", "said"),
+    [
+        (
+            {},
+            {},
+            {"at": "6m", "interrupt": {"fraction": 0.3}},
+            "SpotInterrupted",
+            "g (3 members, 1 leaves): it loses them, and mostly starts again as a whole",
+        ),
+        (
+            {labels.GROUP_DISRUPTION: "single"},
+            {},
+            {"at": "6m", "interrupt": {"fraction": 0.3}},
+            "SpotInterrupted",
+            "g (3 members, 1 leaves): the others run on",
+        ),
+        (
+            {},
+            {"terminationGracePeriod": "3m", "expireAfter": "20m"},
+            {"at": "2m", "apply": []},
+            "Expired",
+            "g (3 members, 1 leaves): they stay until it ends, or until the node's terminationGracePeriod does",
+        ),
+        (
+            {},
+            {"terminationGracePeriod": "3m"},
+            RELABELLED,
+            "Drifted",
+            "g (3 members, 1 leaves): they stay until it ends, or until the node's terminationGracePeriod does",
+        ),
+    ],
+    ids=["a notice", "members that move alone", "expiry", "drift"],
+)
+def test_events_name_the_group_of_which_a_drain_takes_members(
+    tmp_path: Path,
+    disruption: dict[str, str],
+    spec: dict[str, str],
+    step: dict[str, Any],
+    reason: str,
+    said: str,
+) -> None:
+    """If this failed, whoever trains a model would learn from no object why a worker went, and what becomes of the others."""
+    members = group("g", 3)
+    members["spec"]["template"]["metadata"]["annotations"] |= disruption
+    result = play(tmp_path, a_pool(**spec), members, steps=[step], duration="24m")
+    told = told_of_groups(result)
+    assert {(kind, reason, said) for kind in ("Node", "NodeClaim", "Pod")} <= told
     assert_lawful(result)

@@ -59,6 +59,20 @@ def test_without_capacity_pods_leave_at_the_last_moment_that_leaves_them_their_g
     assert_lawful(result)
 
 
+@pytest.mark.parametrize("second", [1, 14, 31, 50])
+def test_with_a_dead_work_queue_pods_leave_well_before_their_instance(tmp_path: Path, second: int) -> None:
+    """The table alone brings a look each minute: the one that closed the node waited, and the next came too late."""
+    dead = {"at": "5m", "queue": {"name": "work", "down": True, "for": "1h"}}
+    notice = {"at": f"{360 + second}s", "interrupt": {"fraction": 0.5}}
+    result = play(tmp_path, node_pool(), deployment(2, cpu="12"), steps=[dead, notice], duration="12m")
+    (noticed,) = moments(result, "interruptionNotice")
+    (evicted,) = [moment for moment in moments(result, "podEvicted") if moment >= noticed]
+    (ended,) = moments(result, "instanceTerminated")
+    assert evicted - noticed <= timedelta(seconds=80)
+    assert ended - evicted >= timedelta(seconds=35)
+    assert_lawful(result)
+
+
 ANNOUNCED = {"at": "6m", "interrupt": {"fraction": 1.0, "kind": "scheduledChange"}}
 
 

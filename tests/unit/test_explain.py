@@ -20,6 +20,7 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 from core.reasons.code import PAGE
 from core.reasons.pods import PodReason
+from core.reasons.runs import GroupFate, GroupLeaves
 from core.scheduling import schedule
 from tests.builders import CLASS_REF, NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.property.naive.extras import rich_cluster
@@ -220,6 +221,24 @@ def test_a_node_that_budgets_keep_says_what_it_costs_and_when_they_change() -> N
     assert "the budgets let go now: 0 Drifted, 0 Empty, 0 Underutilized" in text
     assert "the budgets change at " in text
     assert "23:00 UTC" in text
+
+
+def test_a_node_that_leaves_names_the_groups_of_its_pods() -> None:
+    """Whoever asks about a worker's node wants to know whether the whole training starts again."""
+    kind = a_type("m", cpu="4")
+    claim, node = a_node_of(kind)
+    notes = {labels.GROUP: "train", labels.GROUP_MINIMUM: "2"}
+    pods = tuple(a_pod(name, node_name=node.name, annotations=notes) for name in ("a", "b"))
+    snapshot = a_snapshot(
+        types=(kind,), pods=pods, nodes=(node,), node_claims=(claim,), marked_for_deletion=(claim.name,)
+    )
+    said = "group default/train (2 members, all leave): it loses them, and mostly starts again as a whole"
+    assert said in explain_node_now(snapshot, node.name).details
+    going = Command(reason="Drifted", method="drift", nodes=("a",), claims=("c",), groups=(LEAVES,))
+    assert LEAVES.sentence in explain_node(DisruptionPlan(now=NOW, commands=(going,)), "a").details
+
+
+LEAVES = GroupLeaves("ml/train", GroupFate.RUNS_ON, 1, 8)
 
 
 def test_a_node_that_a_commitment_covers_says_so() -> None:

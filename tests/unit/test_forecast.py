@@ -23,6 +23,7 @@ from core.disruption.budgets import UNNAMED, allowed
 from core.forecast import (
     LONGEST,
     SLOTS_MAX,
+    SPARE_PLACES,
     Forecast,
     ForecastRules,
     GrowthHistory,
@@ -141,7 +142,9 @@ def test_each_place_of_the_room_takes_the_largest_pod() -> None:
     small = weekday_ramps(pods=8, requests={"pods": 1, "cpu": 250, "memory": GIB})
     (ramp,) = found([*small, *weekday_ramps(pods=1, requests={"pods": 1, "cpu": 2000, "memory": GIB})])
     assert (ramp.pods, ramp.amounts) == (9, {"cpu": 4000, "memory": 9 * GIB})
-    assert (ramp.places, ramp.requests) == (2, {"cpu": 2000, "memory": 9 * GIB // 2})
+    assert (ramp.places, ramp.requests) == (3, {"cpu": 2000, "memory": 9 * GIB // 2}), "one more than in sum"
+    (equal,) = found(weekday_ramps(pods=8))
+    assert equal.places == 8, "pods of one size leave no remainders"
     small_nodes = a_snapshot(node_pools=(a_pool("base"),), types=(a_type("m.small", cpu="1", memory="4Gi"),))
     way = priced(small_nodes, ramp)
     assert way is not None
@@ -224,7 +227,7 @@ def test_room_never_exceeds_the_most_that_came_on_one_day(drawn: list[tuple[int,
         assert 1 <= ramp.places <= ramp.pods <= max(of_days.values())
         assert ramp.lasts <= LONGEST
         largest = max(life.requests["cpu"] for life in came)
-        assert ramp.requests["cpu"] * (ramp.places - 1) <= largest + max(
+        assert ramp.requests["cpu"] * (ramp.places - 1 - SPARE_PLACES) <= largest + max(
             sum(life.requests["cpu"] for life in came if wall_time(life.created_at, zone(BERLIN)).date() == day)
             for day in of_days
         )
@@ -554,7 +557,7 @@ def test_rows_of_an_earlier_release_are_evidence_and_keep_their_room(course: Cou
     course.rows.growth = msgspec.json.decode(msgspec.json.encode(row), type=GrowthHistory)
     (ramp,) = recurring(course.growth, HOUR - timedelta(days=29), HOUR, ForecastRules(time_zone="UTC"))
     assert (clock_text(ramp.starts), ramp.lasts, ramp.pods, ramp.days) == ("09:00", 10 * MINUTE, 20, 4)
-    assert (ramp.places, ramp.requests) == (15, {"cpu": 2000, "memory": -(-20 * GIB // (15 << 20)) << 20})
+    assert (ramp.places, ramp.requests) == (16, {"cpu": 2000, "memory": -(-20 * GIB // (15 << 20)) << 20})
     assert course.run(HOUR + timedelta(hours=1, minutes=15)).counts["forecastHours"] == 9, "the rest is read"
 
     forecast = Forecast(at=HOUR, rules=ForecastRules(time_zone="UTC"), ramps=(a_ramp(),), noted={"base": "2026-11-30"})

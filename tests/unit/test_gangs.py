@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.gangs import EFA, Gang, gangs_of, kept_together
+from core.gangs import EFA, Gang, gangs_of, groups_leaving, groups_named, kept_together
 from core.model.plan import NodeClaim
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import ProvisioningRequest, RequestedPods, Snapshot
@@ -17,6 +17,7 @@ from core.pods import COMING_MAX
 from core.provisioning_requests import ATOMIC_SCALE_UP, own_value
 from core.reasons.groups import SizesDiffer
 from core.reasons.pods import PodReason
+from core.reasons.runs import GroupFate, GroupLeaves
 from tests.builders import NOW, a_pod, a_snapshot
 
 LWS = {labels.LEADER_WORKER_SET: "llm", labels.LEADER_WORKER_GROUP: "0", labels.LEADER_WORKER_KEY: "k0"}
@@ -387,3 +388,36 @@ def test_a_request_whose_nodes_start_keeps_its_turn_when_an_older_one_may_be_pla
     for claims, name in (((), "default/old"), ((claim,), "default/young")):
         found = gangs_of(Snapshot(now=NOW, provisioning_requests=(old, young), node_claims=claims))
         assert [gang.name for gang in found] == [name]
+
+
+@pytest.mark.parametrize(
+    ("pods", "may_wait", "fate"),
+    [
+        (members(2, node_name="n", annotations=OWN), False, GroupFate.LOSES_THEM),
+        (members(2, node_name="n", annotations=OWN), True, GroupFate.MAY_END_FIRST),
+        (members(2, node_name="n", annotations=OWN | {labels.GROUP_DISRUPTION: "single"}), True, GroupFate.RUNS_ON),
+        ((*members(1, node_name="n", annotations=OWN), a_pod("m-9", annotations=OWN)), True, GroupFate.NOT_STARTED),
+    ],
+)
+def test_what_becomes_of_a_group_that_loses_members(pods: tuple[Pod, ...], may_wait: bool, fate: GroupFate) -> None:
+    single = a_pod("single", node_name="n")
+    gangs = gangs_of(snapshot_of(*pods, single))
+    assert groups_leaving(gangs, pods[:1], may_wait=may_wait) == (GroupLeaves("default/train", fate, 1, 2),)
+    assert groups_leaving(gangs, [single], may_wait=may_wait) == ()
+
+
+def test_groups_are_named_by_who_sees_one_node_only() -> None:
+    """The size is what all members state, or what the claim was launched for; our minimum may be less than all."""
+    counted = a_pod("k", labels={labels.KUEUE_GROUP: "g"}, annotations={labels.KUEUE_GROUP_COUNT: "3"})
+    unread = a_pod("u", labels={labels.KUEUE_GROUP: "u"}, annotations={labels.KUEUE_GROUP_COUNT: "many"})
+    alone = a_pod("a", annotations={labels.GROUP: "alone", labels.GROUP_DISRUPTION: "single"})
+    out = a_pod("o", annotations={labels.GROUP: "none"}, labels=JOBS)
+    pods = (*members(2, annotations=OWN), counted, unread, alone, out, a_pod("s"), a_pod("d", phase="Succeeded"))
+    lost = GroupFate.LOSES_THEM
+    expected = (
+        GroupLeaves("default/alone", GroupFate.RUNS_ON, 1),
+        GroupLeaves("default/g", lost, 1, 3),
+        GroupLeaves("default/train", lost, 2, 8),
+        GroupLeaves("default/u", lost, 1),
+    )
+    assert groups_named(pods, {"Annotation/default/train": 8}, may_wait=False) == expected

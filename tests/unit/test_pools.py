@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
@@ -14,7 +15,7 @@ from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.node_pool import NodePool
 from core.model.snapshot import FeatureGates, NodeOverlay, Options
-from core.model.values.quantity import nanodollars
+from core.model.values.quantity import HOURLY, nanodollars
 from core.model.values.requirements import Requirement, Requirements
 from core.pools import (
     adjusted_price,
@@ -225,6 +226,46 @@ def priced(pool: NodePool, overlay: NodeOverlay, kind: InstanceType = SMALL) -> 
     snapshot = a_snapshot(types=(kind,), node_pools=(pool,), overlays=(overlay,), options=ON)
     (found,) = pool_types(snapshot).of(pool.name)
     return {offering.zone: offering.price for offering in found.offerings}
+
+
+# What limits and caps in dollars count: never less than the bill, which no steering of the choice changes.
+
+
+def counted(pool: NodePool, *overlays: NodeOverlay, **options: Any) -> tuple[int, int]:
+    """Return what a new node of the type counts at its worst, and what a running one does, in nano-dollars an hour."""
+    priced_pool = msgspec.structs.replace(pool, limits={HOURLY: nanodollars(9)})
+    kind = a_type("m5.large", price=0.1, zones=("us-east-1a",), capacity_types=(labels.ON_DEMAND,))
+    gates = FeatureGates(node_overlay=True)
+    snapshot = a_snapshot(
+        types=(kind,),
+        node_pools=(priced_pool,),
+        overlays=overlays,
+        options=msgspec.structs.replace(Options(**options), feature_gates=gates),
+    )
+    (of_pool,) = pool_types(snapshot).of("default")
+    _, node = a_node_of(kind)
+    return of_pool.capacity[HOURLY], pool_types(snapshot).counted_price("default", node.labels)
+
+
+@pytest.mark.parametrize(
+    ("pool", "overlay", "price"),
+    [
+        (a_pool("default", DEDICATED), None, 0.10625),
+        (a_pool("default", Requirement.one_of(labels.TENANCY, "dedicated", "default")), None, 0.1),
+        (a_pool("default"), "+0.05", 0.15),
+        (a_pool("default"), "+30%", 0.13),
+        (a_pool("default"), "-30%", 0.1),
+        (a_pool("default", DEDICATED), "+100%", 0.2125),
+        (a_pool("default", DEDICATED), "-50%", 0.10625),
+        (a_pool("default", price_factors={"m5": 2000}), "+30%", 0.13),
+        (a_pool("default", price_factors={"m5": 500}), None, 0.1),
+    ],
+)
+def test_dollars_count_the_higher_price_of_the_market_and_overlays_with_the_surcharge(
+    pool: NodePool, overlay: str | None, price: float
+) -> None:
+    overlays = (NodeOverlay(name="a", price_adjustment=overlay),) if overlay else ()
+    assert counted(pool, *overlays, dedicated_ppm=62_500) == (nanodollars(price), nanodollars(price))
 
 
 # What a NodePool's template gives to each of its nodes.

@@ -393,21 +393,25 @@ class ClaimTransactions:
 
     def request(
         self, part: Sequence[tuple[ClaimRecord, Item]], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
-    ) -> bool:
-        """Run one transaction; return False if a limit or an existing claim prevents it."""
+    ) -> str | None:
+        """Run one transaction; return None if it is done, else the counter without room, empty for an existing claim."""
         moves = Moves()
         for claim, _ in part:
             moves.add(None, claim)
         counts = {name: self._usage.moved(name, moves, limit_bounds(limits.get(name, {}))) for name in moves.counters()}
-        if None in counts.values():
-            return False
+        for name, count in counts.items():
+            if count is None:
+                return name
         operations: list[Operation] = [("ConditionCheck", self.holds(lease))] if lease is not None else []
         operations += [count for count in counts.values() if count is not None]
         operations += [("Put", {"Item": item, **ABSENT}) for _, item in part]
         report = self._table.transact(operations)
         if lease is not None and isinstance(report, Cancelled) and report.failed[0]:
             raise ConflictError(_CALL, f"the {lease.name} lease is another's by now")
-        return report is None
+        if report is None:
+            return None
+        failed = report.failed[int(lease is not None) :]
+        return next((name for name, is_full in zip(counts, failed, strict=False) if is_full), "")
 
     def disrupt(
         self, part: Sequence[tuple[ClaimChange, Item]], bounds: Mapping[str, int], others: Sequence[Operation]
@@ -495,15 +499,18 @@ class DynamoClaims:
         """Store new claims together with what they reserve, as many per transaction as possible."""
         accepted: list[ClaimRecord] = []
         refused: list[ClaimRecord] = []
+        full: dict[str, str] = {}
         first = [msgspec.structs.replace(claim, version=1) for claim in claims]
         for part in self._transactions.parts([(claim, claim) for claim in first]):
-            if self._transactions.request(part, limits, lease):
+            if self._transactions.request(part, limits, lease) is None:
                 accepted += [claim for claim, _ in part]
                 continue
             for claim, item in part:
-                stored = self._is_stored(claim) or self._transactions.request([(claim, item)], limits, lease)
-                (accepted if stored else refused).append(claim)
-        return Requested(tuple(accepted), tuple(refused))
+                lacking = None if self._is_stored(claim) else self._transactions.request([(claim, item)], limits, lease)
+                (accepted if lacking is None else refused).append(claim)
+                if lacking is not None:
+                    full[claim.name] = lacking
+        return Requested(tuple(accepted), tuple(refused), full)
 
     def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
         """Store a claim whose row is lost, with what it holds; return None if the name is taken."""

@@ -16,17 +16,17 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from core import labels
-from core.model.node_pool import NO_ON_DEMAND_FALLBACK, Cap
+from core.model.node_pool import GROUP_COUNTER, NO_ON_DEMAND_FALLBACK, Cap
 from core.model.plan import NodeClaim, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
-from core.pools import charges_of, share_in, share_of
+from core.pools import charges_of, holder, share_in, share_of
 from core.reasons.pods import PodReason
 from core.scheduling.instance_types import unmet
-from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, Room, largest_amount, room_of
+from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, Room, is_cap, largest_amount, room_of
 from core.scheduling.primitives import IMPOSSIBLE, TypeMask
 from core.spending import buys_no_on_demand, spending_of
 
@@ -172,7 +172,7 @@ class RemainingCaps:
                 continue
             pods = sorted((p for p in charge.claim.pods if cap.selects(p.namespace, p.labels)), key=_importance)
             kept = _kept(len(pods), room, amounts) if keeps_part else 0
-            why = _why(cap, self.rooms[cap.name], amounts, spending_of(self._snapshot, cap.name) if cap.periods else "")
+            why = _why(cap, room, amounts, spending_of(self._snapshot, cap.name) if cap.periods else "")
             held |= {pod.key: Unschedulable(pod.key, PodReason.BUDGET_EXHAUSTED, why) for pod in pods[kept:]}
             if kept:
                 room = dict.fromkeys(room, 0)
@@ -206,9 +206,16 @@ def why_no_fallback(snapshot: Snapshot, pod: str, cap: str) -> Unschedulable:
     return Unschedulable(pod, PodReason.BUDGET_EXHAUSTED, message)
 
 
+def beyond(pod: str, counter: str) -> Unschedulable:
+    """Return why a pod has no node whose claim a counter of limits refused: other runs were faster."""
+    is_of_cap = is_cap(counter.removeprefix(GROUP_COUNTER))
+    reason = PodReason.BUDGET_EXHAUSTED if is_of_cap else PodReason.LIMIT_REACHED
+    return Unschedulable(pod, reason, f"the limits of {holder(counter)} are used up")
+
+
 def _amounts_of(state: StateNode, snapshot: Snapshot, price_of: Callable[[StateNode], int]) -> dict[str, int]:
     """Return what caps count of a node: while it leaves, only what it costs, until it is gone."""
-    price = {quantity.HOURLY: state.capacity.get(quantity.HOURLY) or price_of(state)}
+    price = {quantity.HOURLY: max(state.capacity.get(quantity.HOURLY, 0), price_of(state))}
     return price if state.is_marked_for_deletion(snapshot) else {**state.capacity, quantity.NODES: 1, **price}
 
 

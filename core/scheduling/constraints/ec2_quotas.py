@@ -381,7 +381,8 @@ class RemainingCapacity:
         self._pools = tuple(template.pool for template in templates)
         self._coverage = coverage
         unlaunched = _unlaunched(snapshot, nodes)
-        staying = (node.state for node in nodes if not node.is_leaving)
+        staying = [node.state for node in nodes if not node.is_leaving]
+        leaving = [node.state for node in nodes if node.is_leaving]
         self._price_of = node_prices(snapshot)
         self._spending_of = partial(spending_of, snapshot)
         self._shared = shared_limits(snapshot.node_pools)
@@ -389,7 +390,7 @@ class RemainingCapacity:
             group: [pool for pool in snapshot.node_pools if group in pool.shared_limits] for group in self._shared
         }
         counted = {pool.name: pool for pool in (*self._pools, *chain.from_iterable(self._members.values()))}
-        self._used = used_by_pool(staying, counted.values(), unlaunched, self._price_of)
+        self._used = used_by_pool(staying, counted.values(), unlaunched, self._price_of, leaving)
         self.quotas = _quotas(snapshot, nodes, unlaunched)
         self.addresses = _free_addresses(snapshot, templates)
         self.charges = CommitmentCharges(coverage.commitments, templates)
@@ -398,7 +399,7 @@ class RemainingCapacity:
     def limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
         """Return for each template the rest of its NodePool's limits, those of its groups among them.
 
-        Leaving and vanished nodes use nothing.
+        Leaving and vanished nodes use nothing, but cost their price: their replacements are launched before they are gone.
         """
         freed: dict[str, list[StateNode]] = {}
         for position in vanished:
@@ -406,8 +407,8 @@ class RemainingCapacity:
             freed.setdefault(state.node_pool, []).append(state)
 
         def used(pool: NodePool) -> dict[str, int]:
-            gone = used_by_pool(freed.get(pool.name, ()), (pool,), (), self._price_of)[pool.name]
-            return subtract(self._used[pool.name], gone)
+            gone = used_by_pool(freed.get(pool.name, ()), (pool,), ())[pool.name]
+            return subtract(self._used[pool.name], {name: gone[name] for name in gone if name != quantity.HOURLY})
 
         rooms = {
             group: room_of(limits, add(*map(used, self._members[group]))) for group, limits in self._shared.items()

@@ -15,11 +15,20 @@ from core.model.pod import EBS_DRIVER, HostPort, any_conflict
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
 from core.reasons.code import Refusal
-from core.reasons.pods import RESERVATIONS_FULL, DollarsSpent, LimitsSpent, PodReason
+from core.reasons.pods import RESERVATIONS_FULL, AmountSpent, LimitsSpent, PodReason
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.existing_node import Attachments, ExistingNode
 from core.scheduling.instance_types import OFFERING_KEYS, unmet
-from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate, copies, group_or_cap, in_group
+from core.scheduling.new_node import (
+    ClaimDraft,
+    InFlightClaim,
+    NodeClaimTemplate,
+    RemainingLimits,
+    copies,
+    group_or_cap,
+    in_group,
+    is_cap,
+)
 from core.scheduling.pods import PodGroup, PodSignature
 from core.scheduling.primitives import IMPOSSIBLE, NO_TYPES, RequirementId, TypeMask, positions
 from core.scheduling.volume_binding import NO_VOLUMES, VolumeNeeds
@@ -243,7 +252,7 @@ class NodePoolLimits(Constraint):
                 quantity.render(max(0, amount), quantity.HOURLY)
                 for amount in (dollars_left, cap, cheapest, cheapest - dollars_left)
             )
-            return DollarsSpent(
+            return AmountSpent(
                 owner=_owner(group),
                 resource=quantity.HOURLY,
                 left=rest,
@@ -252,6 +261,8 @@ class NodePoolLimits(Constraint):
                 price=price,
                 lacking=lacking,
             )
+        if (spent := _cap_spent(remaining, draft)) is not None:
+            return spent
         amounts = (
             (name, quantity.render(max(0, amount), name), in_group(remaining.binding(name)))
             for name, amount in limits_left.items()
@@ -261,6 +272,24 @@ class NodePoolLimits(Constraint):
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Not if pods wait for a NodePool with limits: the greedy plan decides which pods get its last room."""
         return not (pods_wait and self.remaining[claim.template.index].left)
+
+
+def _cap_spent(remaining: RemainingLimits, draft: ClaimDraft) -> AmountSpent | None:
+    """Return the first cap on another resource than dollars that leaves too little for any type; None if none does."""
+    types = [draft.template.types.types[position] for position in positions(draft.mask)]
+    for name, amount in remaining.left.items():
+        cap = remaining.binding(name)
+        amounts = (1 if name == quantity.NODES else t.capacity.get(name, 0) for t in types)
+        least = min(amounts, default=0)
+        if name != quantity.HOURLY and is_cap(cap) and least > amount:
+            whole = remaining.bounds(draft.template.pool)[name]
+            room, limit, taken, lacking = (
+                quantity.render(max(0, value), name) for value in (amount, whole, least, least - amount)
+            )
+            return AmountSpent(
+                owner=_owner(cap), resource=name, unit="", left=room, whole=limit, price=taken, lacking=lacking
+            )
+    return None
 
 
 def _owner(group: str) -> str:

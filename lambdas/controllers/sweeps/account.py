@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import msgspec
+
+from adapters.observation.observer import Observer
 from adapters.observation.stores import Stores
-from adapters.ports import CloudProvider, Kubernetes, WindowSchedules
+from adapters.ports import CloudProvider, Kubernetes, NotFoundError, WindowSchedules
 from adapters.store import ClaimStore
 from core.disruption.budgets import all_schedules
 from core.lifecycle.metering import counted_by_caps, is_recounted, readings_due, settled
+from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.resources import EC2_NODE_CLASSES
+from core.model.node_pool import NodePool
+from core.pools import PoolTypes, is_priced, pool_types
 from core.reasons.runs import RunReason
 from core.spending import PeriodState, period_states
 from installation.metric_names import CAPS_NEARLY_SPENT
@@ -119,40 +125,54 @@ class StaleLaunchTemplates(Sweep):
         round_.report.count("prunedTemplates", self._cloud.prune_templates())
 
 
-# Counts nodes in the groups, caps and dollars that their NodePools got after the launch.
+# Counts nodes in the groups, caps and dollars that their NodePools got after the launch, and at today's prices.
 
 
 class CapMembers(Sweep):
-    """Lets limits that NodePools share, and caps, count the nodes from before them, some in each round.
+    """Lets limits that NodePools share, and caps, count the nodes from before them, and new prices, some in each round.
 
     Two runs at once plan with the same nodes, and only counters keep their launches within a cap together.
     """
 
     name = "capMembers"
 
-    def __init__(self, claims: ClaimStore) -> None:
+    def __init__(self, claims: ClaimStore, observer: Observer) -> None:
         self._claims = claims
+        self._observer = observer
 
     def run(self, round_: ReconcileRound) -> None:
         """Store the claims that a group or cap does not count yet, or not as it does by now."""
-        now = round_.clock.now()
         pools = {pool.name: pool for pool in round_.view.snapshot.node_pools if is_recounted(pool)}
-        of_pools = [record for record in round_.view.claims.values() if record.plan.node_pool in pools]
-        due = [
-            record.name
-            for record in of_pools
-            if counted_by_caps(record, pools[record.plan.node_pool], now) is not record
-        ]
+        if not any(record.plan.node_pool in pools for record in round_.view.claims.values()):
+            return
+        types = self._types(round_, pools.values())
+
+        def counted(record: ClaimRecord | None) -> ClaimRecord | None:
+            pool = pools.get(record.plan.node_pool) if record is not None else None
+            if record is None or pool is None or record.machine is None:
+                return record
+            price = types.counted_price(pool.name, record.machine.labels) if types is not None else 0
+            return counted_by_caps(record, pool, price, round_.clock.now())
 
         def count(name: str) -> None:
             record = self._claims.get(name)  # other sweeps of the round have changed it
-            if record is None or record.plan.node_pool not in pools:
-                return
-            after = counted_by_caps(record, pools[record.plan.node_pool], round_.clock.now())
-            if after is not record:
+            after = counted(record)
+            if record is not None and after is not None and after is not record:
                 self._claims.change(record, after, settled(record, after))
 
+        due = [record.name for record in round_.view.claims.values() if counted(record) is not record]
         round_.each(due[:JOINING_MAX], count, subject=str)
+
+    def _types(self, round_: ReconcileRound, pools: Iterable[NodePool]) -> PoolTypes | None:
+        """Return the NodePools' types at today's prices, None where no limit counts dollars or no price was read yet."""
+        if not any(map(is_priced, pools)):
+            return None
+        view, now = round_.view, round_.clock.now()
+        try:
+            catalogue = self._observer.open_market.catalogue(view.node_classes.values(), now)
+        except NotFoundError:
+            return None
+        return pool_types(msgspec.structs.replace(view.snapshot, catalogue=catalogue))
 
 
 JOINING_MAX: Final = 250

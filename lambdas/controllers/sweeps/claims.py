@@ -14,7 +14,7 @@ from adapters.observation.stores import Stores
 from adapters.ports import Kubernetes, NotFoundError, Queue
 from adapters.store import ClaimStore
 from core.calendars import closing_claims, is_for, lacks_warm_room, rules_digest, rules_of, stays_until, why_closed
-from core.disruption.expiration import WORKS_FOR, expired
+from core.disruption.expiration import TOO_SHORT, WORKS_FOR, expired
 from core.disruption.move_history import HOURS, PRESENCE, REPLICAS
 from core.disruption.static_capacity import lacks_nodes, surplus
 from core.lifecycle.commands import approaching, is_due
@@ -96,7 +96,7 @@ class Expiry(Sweep):
         """Write an event on the NodePool, one an hour."""
         reason, now = ClaimReason.EXPIRES_TOO_SOON, round_.clock.now()
         manifest = round_.view.node_pools.get(pool) or {"metadata": {"name": pool}}
-        message = f"expireAfter is shorter than the {WORKS_FOR} for which a node works at least: nodes go all the time"
+        message = f"spec.template.spec.expireAfter: {TOO_SHORT}"
         write(self._kubernetes, [warning(about_node_pool(manifest), reason, message, now, identity=reason)])
 
     def _must_go(self, name: str, *, round_: ReconcileRound) -> None:

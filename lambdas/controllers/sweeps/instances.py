@@ -29,6 +29,7 @@ from core.disruption.expiration import objections
 from core.errors import InvalidInputError
 from core.lifecycle.claims import REGISTRATION_TIMEOUT
 from core.lifecycle.launching import name_tags
+from core.lifecycle.metering import offered_as
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Machine
 from core.lifecycle.steps import INSTANCE_CHECK_AFTER
 from core.manifests.wire import resources
@@ -138,7 +139,7 @@ class DemotedInstances(Sweep):
             body = {"metadata": {"labels": {**dropped, labels.CAPACITY_TYPE: labels.ON_DEMAND}}}
             tolerate_gone(partial(self._kubernetes.patch, resources.NODES, record.node_name, body))
         machine = self._on_demand(record.machine, instance, record.plan.node_class.name, round_)
-        self._claims.change(record, msgspec.structs.replace(record, machine=machine))
+        self._claims.change(record, offered_as(record, machine))
 
     def _on_demand(self, machine: Machine, instance: Instance, class_name: str, round_: ReconcileRound) -> Machine:
         node_class = round_.view.node_classes.get(class_name)

@@ -32,6 +32,7 @@ def test_a_limit_is_kept_to_the_last_node(store: Store) -> None:
     requested = store.stores.claims.request(claims, {"default": {"nodes": 3}}, store.planner())
     assert [record.name for record in requested.accepted] == ["c0", "c1", "c2"]
     assert [record.name for record in requested.refused] == ["c3", "c4"]
+    assert requested.full == {"c3": "default", "c4": "default"}
     assert len(store.stores.claims.all()) == 3
 
 
@@ -51,6 +52,7 @@ def test_limits_that_node_pools_share_are_kept_together(store: Store) -> None:
     limits = {GROUP_COUNTER + "team": {"nodes": 1}, GROUP_COUNTER + "all": {"nodes": 9}}
     requested = store.stores.claims.request(claims, limits, store.planner())
     assert [accepted.name for accepted in requested.accepted] == ["a", "c"]
+    assert requested.full == {"b": GROUP_COUNTER + "team"}
     assert mismatches(store.stores.claims, store.stores.claims.all()) == []
     (going_,) = store.stores.claims.disrupt([ClaimChange(requested.accepted[0], requested.accepted[0])], {}).claims
     assert [usage.disrupting for usage in store.stores.claims.usage()] == [1, 0, 0]

@@ -120,11 +120,22 @@ def test_an_object_that_cannot_be_used_is_named_with_its_field(tmp_path: Path) -
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}}
     spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "lots"}}}]}
     (tmp_path / "pod.json").write_text(json.dumps({**pod, "spec": spec}))
-    with pytest.raises(InputError) as refused:
-        read_inputs(given("-f", str(tmp_path / "pod.json")))
-    assert "Pod a/p: " in refused.value.problem
-    assert "lots" in refused.value.problem
-    assert (refused.value.source, refused.value.index) == (str(tmp_path / "pod.json"), 0)
+    read = read_inputs(given("-f", str(tmp_path / "pod.json")))
+    (aside,) = read.set_aside
+    problem = "spec.containers[0].resources.requests.cpu: 'lots' is not a quantity such as 500m, 2 or 1.5Gi"
+    assert (aside.object, aside.reason) == ("Pod/a/p", "CannotBeRead")
+    assert aside.message == f"{tmp_path / 'pod.json'}: document 1: {problem}"
+    (waits,) = read.snapshot.pods
+    assert (waits.unreadable, waits.spec.problem_reason) == (problem, "SetAside")
+
+
+def test_a_class_that_cannot_be_read_ends_no_plan(tmp_path: Path) -> None:
+    """Its kubelet settings were looked at once more, where nothing caught the error."""
+    spec = {"kubelet": {"maxPods": 20}, "tags": {"a": "b"}, "subnetSelectorTerms": [{"tags": []}]}
+    written = {**a_class_manifest("bad"), "spec": {**a_class_manifest("bad")["spec"], **spec}}
+    (tmp_path / "class.json").write_text(json.dumps(written))
+    read = read_inputs(given("-f", str(tmp_path / "class.json")))
+    assert [aside.object for aside in read.set_aside] == ["EC2NodeClass/bad"]
 
 
 def test_commitments_that_have_ended_are_told(folder: Path, capsys: Capture) -> None:

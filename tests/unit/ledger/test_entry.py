@@ -38,6 +38,7 @@ from core.ledger.entry import (
 from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part, decode_outcomes, encode_outcomes
 from core.model.plan import Blocked, Command, DisruptionPlan, Move, ObjectRef, PlannedClaim, WaitingPod
 from core.reasons.code import ClaimReason
+from core.reasons.runs import GroupFate, GroupLeaves
 from core.scheduling import schedule
 from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
 
@@ -407,3 +408,13 @@ def test_nodes_that_stay_have_their_most_common_reason() -> None:
 
 def test_a_command_without_replacements_removes() -> None:
     assert command_sentence(GOES) == "remove a, b"
+
+
+def test_a_command_names_the_groups_of_its_pods() -> None:
+    """A training job's owner reads events; those of a large node name a few groups and how many more there are."""
+    groups = tuple(GroupLeaves(f"ml/{name}", GroupFate.LOSES_THEM, 1, 2) for name in "abcdefg")
+    assert command_sentence(msgspec.structs.replace(GOES, groups=groups[:1])) == (
+        "remove a, b, group ml/a (2 members, 1 leaves): it loses them, and mostly starts again as a whole"
+    )
+    long = command_sentence(msgspec.structs.replace(GOES, groups=groups))
+    assert ("ml/e" in long, "ml/f" in long, long.endswith(", and 2 more groups")) == (True, False, True)

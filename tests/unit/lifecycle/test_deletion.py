@@ -34,10 +34,11 @@ from core.lifecycle.deletion import (
     tainted,
     terminated,
     untainted,
+    wait_for_replacements,
     with_clock,
 )
 from core.lifecycle.draining import after_tries
-from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.lifecycle.steps import ClaimFacts
 from core.model.plan import Binding, Hold
 from core.model.pod import Owner
@@ -387,6 +388,30 @@ def test_pods_stay_until_their_planned_nodes_are_ready() -> None:
 def test_an_urgent_drain_does_not_wait(deletion: dict[str, object]) -> None:
     """The end is unknown, near or past, the drain has begun, or pods are about to be forced."""
     assert isinstance(replacing_step_of(**deletion), steps.Drain)
+
+
+@pytest.mark.parametrize(
+    ("asked", "tainted", "next_check", "reason", "waits"),
+    [
+        (10, None, 75, "SpotInterrupted", False),
+        (60, 48, 75, "SpotInterrupted", False),
+        (60, 59, 75, "SpotInterrupted", True),
+        (9, None, 75, "SpotInterrupted", True),
+        (10, None, 0, "SpotInterrupted", True),
+        (10, None, 75, "RebalanceRecommended", True),
+    ],
+)
+def test_pods_do_not_wait_for_a_look_that_comes_too_late(
+    asked: int, tainted: int | None, next_check: int, reason: str, *, waits: bool
+) -> None:
+    """Only if no message closed the node in time, so that the queue is late, and if EC2 takes the instance anyway."""
+    tainted_at = None if tainted is None else NOW - tainted * SECOND
+    deletion = Deletion(
+        reason=TerminationReason(reason), asked_at=NOW - asked * SECOND, ends_at=SOON, tainted_at=tainted_at
+    )
+    record = msgspec.structs.replace(a_leaving(), deletion=deletion)
+    facts = ClaimFacts(nodes=(a_node(leaving=True),), pods=(POD,), next_check_within=next_check * SECOND)
+    assert (wait_for_replacements(record, facts, (POD,), NOW) is not None) is waits
 
 
 def test_pods_that_need_no_other_node_are_not_waited_for() -> None:

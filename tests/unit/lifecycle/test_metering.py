@@ -10,13 +10,22 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.lifecycle.metering import SpendMeter, cost, readings_due, spending, whole_costs
+from core.lifecycle.metering import (
+    PRICE_CHANGES_MAX,
+    SpendMeter,
+    cost,
+    counted_by_caps,
+    offered_as,
+    readings_due,
+    spending,
+    whole_costs,
+)
 from core.lifecycle.records import ClaimRecord, Machine, Moments
 from core.model.catalogue import Offering
 from core.model.node_pool import DAY, MONTH, Calendar, Cap
 from core.model.plan import ObjectRef, PlannedClaim
 from core.model.snapshot import Spending
-from core.model.values.quantity import PPM, dollars, nanodollars
+from core.model.values.quantity import HOURLY, PPM, dollars, nanodollars
 from core.pools import with_charges
 from core.spending import bounds, period_states
 from tests.builders import a_pool, a_snapshot
@@ -135,6 +144,56 @@ def test_a_claim_costs_from_its_launch_until_its_termination_is_asked_for() -> N
     assert dollars(cost(claim, "costs/shop", START + HOUR, START + 3 * HOUR)) == 2.0
     assert cost(claim, "costs/other", None, START + HOUR) == 0
     assert whole_costs(msgspec.structs.replace(claim, machine=None), START + HOUR) == {}
+
+
+def test_a_price_that_changes_counts_from_then_on() -> None:
+    """EC2 bills a spot instance at the price of the hour, not at that of its launch."""
+    claim, pool = a_claim("a", START, price=1.0), a_pool(limits={HOURLY: nanodollars(9)}, caps=(a_cap(),))
+    risen = counted_by_caps(claim, pool, nanodollars(3), START + HOUR)
+    assert (risen.hourly, risen.reserved[HOURLY]) == (nanodollars(3), nanodollars(3))
+    fallen = counted_by_caps(risen, pool, nanodollars(0.5), START + 2 * HOUR)
+    for since, until, expected in ((0, 1, 1.0), (0, 3, 4.5), (1, 3, 3.5), (2, 4, 1.0), (5, 4, 0.0)):
+        amount = cost(fallen, "costs/shop", START + since * HOUR, START + until * HOUR)
+        assert dollars(amount) == expected, (since, until)
+    assert msgspec.convert(msgspec.to_builtins(fallen), ClaimRecord) == fallen
+    (entry,) = spending(calendars(), {}, [fallen], START + 3 * HOUR)
+    assert (dollars(entry.spent), dollars(entry.hourly)) == (4.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("price", "noted"), [(1.0, False), (1.000001, True), (0.991, False), (0.989, True), (0.0, False)]
+)
+def test_every_rise_of_a_price_is_noted_and_a_fall_of_one_percent(price: float, noted: bool) -> None:
+    """A price of zero is unknown."""
+    pool = a_pool(limits={HOURLY: nanodollars(9)}, caps=(a_cap(),))
+    claim = counted_by_caps(a_claim("a", START, price=1.0), pool, nanodollars(1), START)
+    assert (counted_by_caps(claim, pool, nanodollars(price), START + HOUR) is not claim) == noted
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**10)), min_size=1, max_size=3 * PRICE_CHANGES_MAX))
+def test_a_claim_costs_the_same_however_often_its_price_changes(changes: list[tuple[int, int]]) -> None:
+    """Many changes are joined; a period that is read at the end of any of them loses nothing."""
+    pool, claim = a_pool(limits={HOURLY: 1}, caps=(a_cap(),)), a_claim("a", START)
+    now, expected = START, 0
+    for seconds, price in changes:
+        expected += claim.hourly * seconds
+        now += timedelta(seconds=seconds)
+        claim = counted_by_caps(claim, pool, price, now)
+        assert len(claim.price_changes) <= PRICE_CHANGES_MAX
+    exact = -(-expected // 3600)
+    rounding = len(changes) * ((now - START) // HOUR + 1)
+    assert exact <= cost(claim, "costs/shop", None, now) <= exact + rounding, "means are rounded up"
+
+
+def test_a_machine_that_is_offered_otherwise_counts_as_before_until_then() -> None:
+    claim = a_claim("a", START, price=0.5)
+    assert claim.machine is not None
+    on_demand = msgspec.structs.replace(claim.machine, offering=Offering("m5.large", "a", "on-demand", nanodollars(4)))
+    after = offered_as(claim, on_demand)
+    assert cost(after, "costs/shop", None, START + HOUR) == nanodollars(0.5)
+    pool = a_pool(limits={HOURLY: nanodollars(9)}, caps=(a_cap(),))
+    counted = counted_by_caps(after, pool, nanodollars(4), START + HOUR)
+    assert dollars(cost(counted, "costs/shop", None, START + 2 * HOUR)) == 4.5
 
 
 def test_a_row_of_an_earlier_release_counts_from_its_launch() -> None:

@@ -250,6 +250,18 @@ def test_a_daemon_sets_pod_is_the_one_that_the_api_server_would_store() -> None:
     assert snapshot.daemon_sets[0].spec.requests == {"cpu": 1000, "pods": 1}
 
 
+def test_a_limit_range_whose_amounts_cannot_be_read_costs_no_pod_its_place() -> None:
+    """The DaemonSet was blamed for it, and had no size."""
+    limits = [{"type": "Container", "defaultRequest": {"cpu": "1x"}}]
+    bounds = {"metadata": {"name": "l", "namespace": "default"}, "spec": {"limits": limits}}
+    daemon = a_manifest("agent", template={"spec": {"containers": [{"resources": {"requests": {"memory": "1Mi"}}}]}})
+    snapshot, problems = assembled({resources.DAEMON_SETS: [daemon], resources.LIMIT_RANGES: [bounds]})
+    assert [str(problem).partition(" is")[0] for problem in problems] == [
+        "LimitRange default/l: spec.limits[0].defaultRequest.cpu: '1x'"
+    ]
+    assert snapshot.daemon_sets[0].spec.requests == {"memory": 1 << 20, "pods": 1}
+
+
 @pytest.mark.parametrize(
     ("metadata", "limits"),
     [

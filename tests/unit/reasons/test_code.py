@@ -33,7 +33,7 @@ from core.reasons.code import (
 from core.reasons.groups import RequestReason
 from core.reasons.nodes import DriftReason, NodeReason
 from core.reasons.pods import BindingReason, EvictionReason, HeldPodReason, PodReason
-from core.reasons.runs import CommandReason, DrainReason, FailureReason, RunReason
+from core.reasons.runs import CommandReason, DrainReason, FailureReason, GroupFate, GroupLeaves, RunReason
 from tests import reference
 
 ROOT = Path(__file__).parents[3]
@@ -47,6 +47,7 @@ ENUMERATIONS: tuple[type[DocumentedCode], ...] = (
     DriftReason,
     EvictionReason,
     FailureReason,
+    GroupFate,
     HeldPodReason,
     NodeReason,
     PodReason,
@@ -340,17 +341,24 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
         ),
     ),
     (
-        pods.DollarsSpent(owner="its", resource="d", left="1", whole="9", spent="8 of 9", price="3", lacking="2"),
+        pods.AmountSpent(owner="its", resource="d", left="1", whole="9", spent="8 of 9", price="3", lacking="2"),
         (
             "its limit d leaves $1 of $9 (8 of 9), and the cheapest suitable type may cost $3: "
             "a node comes once others that cost $2 an hour have left, or the limit is raised"
         ),
     ),
     (
-        pods.DollarsSpent(owner="its", resource="d", left="1", whole="9", spent="", price="3", lacking="2"),
+        pods.AmountSpent(owner="its", resource="d", left="1", whole="9", spent="", price="3", lacking="2"),
         (
             "its limit d leaves $1 of $9, and the cheapest suitable type may cost $3: "
             "a node comes once others that cost $2 an hour have left, or the limit is raised"
+        ),
+    ),
+    (
+        pods.AmountSpent(owner="cap costs/all's", resource="cpu", unit="", left="2", whole="9", price="4", lacking="2"),
+        (
+            "cap costs/all's limit cpu leaves 2 of 9, and the smallest suitable type takes 4: "
+            "a node comes once others with 2 cpu have left, or the limit is raised"
         ),
     ),
     (
@@ -427,7 +435,7 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
         base.ZonesFull("c", ("a", "b")),
         "no subnet of EC2NodeClass c has the free addresses that its node takes (a, b)",
     ),
-    (base.NoRoomInLimits("d"), "the limits of NodePool d have no room for it"),
+    (base.NoRoomInLimits("NodePool d"), "the limits of NodePool d have no room for it"),
     (base.NoLaunch(base.NO_CAPACITY), "EC2 recently had no capacity for its offerings"),
     (base.NO_CAPACITY, "EC2 recently had no capacity for its offerings"),
     (base.OTHER_RETRIES, "another launch is retrying: EC2 recently had no capacity for its offerings"),
@@ -437,6 +445,10 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     (base.PODS_ELSEWHERE, "none of its pods waits for a node any more"),
     (base.DenialsPause(("a", "b")), "a; b"),
     (base.DenialIsTried("a"), "another claim is retrying: a"),
+    (
+        base.PricesHaveRisen("0.3", "0.2"),
+        "prices have risen since its plan: an instance may cost $0.3 an hour, and $0.2 are counted for it",
+    ),
     (base.OverLimit("NodePool d", "cpu"), "NodePool d is over its limit of cpu without this claim's instance"),
     (runs.BudgetsSpent(("d", "e"), "Drifted"), "NodePools d, e let no more nodes go for Drifted"),
     *((pods.VolumeUnusable(cause, "a/c", "o"), words) for cause, words in OF_VOLUMES.items()),
@@ -464,6 +476,22 @@ def test_each_refusal_is_among_the_worded() -> None:
     assert OF_VOLUMES.keys() == {*pods.VolumeCause} - of_a_constraint
     fixed = [value for home in HOMES for value in vars(home).values() if isinstance(value, Stated)]
     assert [value for value in fixed if all(value is not refusal for refusal, _ in WORDS)] == []
+
+
+@pytest.mark.parametrize(
+    ("leaves", "words"),
+    [
+        (GroupLeaves("ml/a", "RunsOn", 1, 8), "group ml/a (8 members, 1 leaves): the others run on"),
+        (GroupLeaves("ml/a", "NotStarted", 2, 2), "group ml/a (2 members, all leave): it does not run yet"),
+        (GroupLeaves("ml/a", "NotStarted", 1), "group ml/a (1 member leaves): it does not run yet"),
+        (
+            GroupLeaves("ml/a", "FromTheFuture", 2),
+            "group ml/a (2 members leave): it loses them, and mostly starts again as a whole",
+        ),
+    ],
+)
+def test_a_group_that_loses_members_is_worded(leaves: GroupLeaves, words: str) -> None:
+    assert leaves.sentence == words
 
 
 @pytest.mark.parametrize("codes", ENUMERATIONS)

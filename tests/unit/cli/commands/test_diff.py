@@ -66,6 +66,25 @@ def test_pods_that_lose_or_gain_a_place_are_named(sides: tuple[Path, list[str]],
     assert answer(back, capsys)[1]["podsGained"] == ["shop/cart-0", "shop/cart-1"]
 
 
+def test_objects_that_cannot_be_read_after_the_change_lose_their_pods(
+    sides: tuple[Path, list[str]], capsys: Capture
+) -> None:
+    """One broken amount ended the comparison; without the pods of its Deployment the change looked cheaper."""
+    folder, arguments = sides
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1x"}}}]
+    change(folder, "Deployment", template={"spec": {"containers": containers}})
+    code, found = answer(arguments, capsys)
+    (aside,) = found["after"]["setAside"]
+    assert (code, aside["object"], aside["reason"]) == (0, "Deployment/shop/cart", "CannotBeRead")
+    assert "setAside" not in found["before"]
+    assert main([*arguments, "--fail-on", "pods-lost"]) == 1
+    out, err = capsys.readouterr()
+    assert "1 object after the change set aside: planned without\n  Deployment/shop/cart [CannotBeRead]: " in out
+    assert "1 object set aside, first Deployment/shop/cart" in err
+    back = [{"--from": "--to", "--to": "--from"}.get(word, word) for word in arguments]
+    assert main([*back, "--fail-on", "pods-lost"]) == 0
+
+
 NODE = """
 apiVersion: v1
 kind: Node

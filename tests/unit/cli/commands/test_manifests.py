@@ -127,16 +127,47 @@ def test_an_object_without_kind_or_version_is_no_input(
         ("terminationGracePeriodSeconds", 1e30, "must be a whole number"),
     ],
 )
-def test_a_number_that_no_field_holds_stops_all(
+def test_a_number_that_no_field_holds_is_told_by_each_command(
     field: str, value: float, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Validate and plan refused the pod, the second with `must be a number, not a number`, and convert printed it."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {field: value, "containers": []}}
     file = tmp_path / "a.json"
     file.write_text(json.dumps(pod))
-    for command, code in (("validate", 1), ("plan", 2), ("convert", 1)):
-        assert main([command, "-f", str(file)]) == code
-        assert f"Pod a: spec.{field}: {said}\n" in "".join(capsys.readouterr())
+    for command in ("validate", "plan", "convert"):
+        assert main([command, "-f", str(file)]) == 1
+        assert f"spec.{field}: {said}" in " ".join("".join(capsys.readouterr()).split())
+
+
+@pytest.mark.parametrize(
+    ("obj", "field"),
+    [
+        ({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {}}, "metadata.name"),
+        ({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": []}}, "metadata.name"),
+        (
+            {
+                "apiVersion": "karpenter.sh/v1",
+                "kind": "NodeClaim",
+                "metadata": {"name": "a"},
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "a"},
+                    "requirements": [],
+                },
+                "status": {"capacity": {"cpu": {}}},
+            },
+            "status.capacity.cpu",
+        ),
+    ],
+)
+def test_what_plan_sets_aside_is_an_error_of_validate(
+    obj: dict[str, Any], field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path / "a.yaml", obj)
+    assert main(["plan", "-f", file, "-o", "json"]) == 1
+    (aside,) = json.loads(capsys.readouterr().out)["setAside"]
+    assert f": document 1: {field}: " in aside["message"]
+    assert main(["validate", "-f", file, "-o", "json"]) == 1
+    assert field in {problem["field"] for problem in json.loads(capsys.readouterr().out)["problems"]}
 
 
 def test_a_kind_that_karpenters_groups_do_not_have_is_no_input(

@@ -57,11 +57,43 @@ def test_files_that_are_no_yaml_are_all_named(tmp_path: Path, capsys: pytest.Cap
     assert "a.yaml" in str(caught.value)
     assert "b.yaml" in str(caught.value)
     assert "begins with a tab" in str(caught.value)
-    assert main(["plan", "-f", root]) == 2
-    first, heading, second = capsys.readouterr().err.splitlines()
+    assert main(["plan", "-f", root, "-o", "json"]) == 2
+    answer = capsys.readouterr()
+    first, heading, second, consequence, *_ = answer.err.splitlines()
     assert first.startswith(f"fleetwright: {root}/a.yaml: document 1: line 2, column 1: is not YAML")
     assert heading == "further files cannot be read:"
     assert second.startswith(f"- {root}/b.yaml: ")
+    assert consequence == "what cannot be read is left out"
+    assert [warning["object"] for warning in json.loads(answer.out)["warnings"]] == [
+        f"File/{root}/a.yaml",
+        f"File/{root}/b.yaml",
+    ]
+    assert main(["consolidate", "-f", root]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_plan_of_a_folder_leaves_out_objects_that_repeat_a_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: i}]%s}\n"
+    listed = "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: d, name: e}}]\n"
+    root = folder(
+        tmp_path, a_dot_yaml=pod % ("a", ", nodeName: x, nodeName: y"), b_dot_yaml=pod % ("b", ""), c_dot_yaml=listed
+    )
+    assert main(["plan", "-f", root, "-o", "json"]) == 2
+    answer = capsys.readouterr()
+    assert [pod["pod"] for pod in json.loads(answer.out)["unschedulable"]] == ["default/b"]
+    assert f"fleetwright: {root}/a.yaml: document 1: line 4" in answer.err
+    assert f"- {root}/c.yaml: document 1: items[0]" in answer.err
+    assert main(["plan", "-f", f"{root}/a.yaml", "-f", f"{root}/b.yaml"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_folder_of_which_nothing_can_be_read_has_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "-f", folder(tmp_path, a_dot_yaml="kind: [")]) == 2
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert answer.err.startswith(f"fleetwright: {tmp_path}/a.yaml: ")
 
 
 def test_a_document_that_is_no_yaml_leaves_those_around_it(tmp_path: Path) -> None:
@@ -295,3 +327,51 @@ def test_no_folder_is_an_option_of_the_tool_that_renders_it(
     monkeypatch.chdir(tmp_path / "repository")
     read(["."], helm=True, kustomize=True)
     assert "./--post-renderer=x" in (tmp_path / "asked").read_text().split()
+
+
+def test_what_a_kustomization_may_add_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A base's Deployment often gets its selector from the labels of a kustomization, perhaps of another folder."""
+    template = "template: {spec: {containers: [{name: c, image: i}]}}"
+    base = f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a}}\nspec: {{{template}}}\n"
+    root = folder(
+        tmp_path,
+        base__kustomization_dot_yaml="resources: [a.yaml]\n",
+        base__a_dot_yaml=base,
+        overlay__kustomization_dot_yaml="resources: [../base]\ncommonLabels: {app: a}\n",
+    )
+    assert main(["validate", "-f", root, "-o", "json"]) == 0
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert (problem["field"], problem["severity"]) == ("spec.selector", "warning")
+    assert "--kustomize" in problem["message"]
+    assert main(["validate", "-f", f"{root}/base/a.yaml"]) == 1
+
+
+def test_the_placeholder_of_an_auto_mode_pool_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pool = """apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: a}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: a}
+      requirements: [{key: topology.kubernetes.io/zone, operator: In, values: ["<<AZ>>"]}]
+"""
+    assert main(["validate", "-f", folder(tmp_path, a_dot_yaml=pool)]) == 1
+    assert "values[0]: has the placeholder <<AZ>>; fill it in first" in capsys.readouterr().out
+
+
+def test_the_templates_of_a_chart_are_one_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    template = "{{ if .Values.a }}\nkind: Pod\n---\n{{ end }}\nkind: {{ .Values.kind }}\n"
+    root = folder(
+        tmp_path,
+        chart__Chart_dot_yaml="name: x\n",
+        chart__templates__a_dot_yaml=template,
+        chart__templates__b_dot_yaml=template,
+        chart__templates__c_dot_yaml=template,
+        d_dot_yaml=POD % "d",
+    )
+    main(["validate", "-f", root, "-o", "json"])
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    (problem,) = [problem for problem in problems if problem["code"] == "Unreadable"]
+    assert (problem["name"], problem["line"]) == (f"{root}/chart/templates/a.yaml", 1)
+    assert f"{root}/chart has 2 more templates" in problem["message"]

@@ -22,7 +22,7 @@ from cli.manifests.inventory import (
     take_inventory,
 )
 from cli.manifests.reading import parse
-from cli.validation.examine import refused_fields
+from cli.validation.examine import refused_fields, template_findings
 from core import labels
 from core.manifests.wire import resources
 from tests.e2e.parts.processes import LackingError
@@ -148,24 +148,112 @@ spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeC
         ("apiVersion: v1\nkind: [Pod]", ("document 1", "kind: must be text")),
         ("apiVersion: v1\nkind: 5\nmetadata: {name: a}", ("document 1", "object a: kind: must be text")),
         ("apiVersion: 1\nkind: Foo\nmetadata: {name: a}", ("document 1", "Foo a: apiVersion: must be text")),
-        ("apiVersion: v1\nkind: Pod", ("document 1", "Pod without a name", "metadata.name: is missing")),
-        (
-            (
-                "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n"
-                "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: shop}\nspec: {containers: 3}"
-            ),
-            ("x.yaml", "document 2", "Pod shop/b", "spec.containers"),
-        ),
-        (
-            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: -1}",
-            ("Deployment default/a", "spec.replicas"),
-        ),
     ],
 )
-def test_a_bad_object_is_named_with_file_document_and_field(text: str, parts: tuple[str, ...]) -> None:
+def test_an_object_of_no_kind_is_named_with_file_document_and_field(text: str, parts: tuple[str, ...]) -> None:
     """No part of the input is used, and the place is easy to find."""
     message = fault(text)
     assert all(part in message for part in parts), message
+
+
+def template(amount: str, replicas: int = 1) -> str:
+    return (
+        f"spec: {{replicas: {replicas}, template: {{spec: {{containers: "
+        f"[{{name: c, image: i, resources: {{requests: {{cpu: {amount}}}}}}}]}}}}}}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "aside"),
+    [
+        ("apiVersion: v1\nkind: Pod", "Pod/default/without a name: metadata.name: is missing"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: shop}\nspec: {containers: 3}",
+            "Pod/shop/b: spec.containers: must be a list, not a number",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: shop, labels: 7}",
+            "Pod/shop/b: metadata.labels: must be an object, not a number",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {overhead: {memory: {}}}",
+            "Pod/default/b: spec.overhead.memory: must be a number or text, not an object",
+        ),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\nspec: {replicas: -1}",
+            "Deployment/default/b: spec.replicas: -1 is not between 0 and 200000",
+        ),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\nspec: {replicas: 200001}",
+            "Deployment/default/b: spec.replicas: 200001 is not between 0 and 200000",
+        ),
+        (
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: b}\nspec: {parallelism: many}",
+            "Job/default/b: spec.parallelism: must be a number, not text",
+        ),
+        (
+            "apiVersion: v1\nkind: LimitRange\nmetadata: {name: b}\nspec: {limits: [{type: Pod, min: {cpu: 1x}}]}",
+            "LimitRange/default/b: spec.limits[0].min.cpu: '1x' is not a quantity such as 500m, 2 or 1.5Gi",
+        ),
+        (
+            "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: b, uid: '1'}\nspec: {hard: {cpu: 1x}}",
+            "ResourceQuota/default/b: spec.hard: '1x' is not a quantity such as 500m, 2 or 1.5Gi",
+        ),
+        (
+            "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: b, uid: '1'}\noverhead: {podFixed: {cpu: 1x}}",
+            "RuntimeClass/b: overhead.podFixed.cpu: '1x' is not a quantity such as 500m, 2 or 1.5Gi",
+        ),
+        (
+            "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: b}\nspec: {launchTemplate: x}",
+            (
+                "AWSNodeTemplate/b: spec.launchTemplate: custom launch templates were removed in v1beta1; "
+                "describe the nodes with userData and amiSelector"
+            ),
+        ),
+    ],
+)
+def test_an_object_that_cannot_be_read_is_set_aside_with_file_document_and_field(text: str, aside: str) -> None:
+    """One amount ended the whole plan: what one object says costs nobody else anything."""
+    other = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}"
+    taken = inventory(f"{other}\n---\n{text}")
+    name, _, problem = aside.partition(": ")
+    assert [(found.object, found.reason, found.message) for found in taken.set_aside] == [
+        (name, "CannotBeRead", f"x.yaml: document 2: {problem}")
+    ]
+    assert [pod.metadata.name for pod in taken.objects[resources.PODS] if not pod.unreadable] == ["a"]
+
+
+def test_objects_that_share_a_name_keep_their_place_beside_an_older_version() -> None:
+    """One NodeOverlay, which has no v1, gave a class the place of the NodePool of its name."""
+    pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: default}"
+    node_class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default}"
+    overlay = "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {}"
+    taken = inventory(f"{pool}\n---\n{node_class}\n---\n{overlay}")
+    (document,) = taken.documents[resources.EC2_NODE_CLASSES]
+    assert document.index == 1
+    assert [aside.message for aside in taken.set_aside] == ["x.yaml: document 3: metadata.name: is missing"]
+
+
+def test_a_workload_is_set_aside_for_what_a_plugin_reads_of_its_pods() -> None:
+    """A LimitRange makes admission read the amounts: the message had neither file nor workload."""
+    limits = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: l}\nspec: {limits: [{type: Container, max: {cpu: 9}}]}"
+    workload = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s}\n%s"
+    bad, good = workload % ("bad", template("1x")), workload % ("good", template("1"))
+    taken = inventory(f"{limits}\n---\n{bad}\n---\n{good}")
+    assert [(aside.object, aside.reason) for aside in taken.set_aside] == [("Deployment/default/bad", "CannotBeRead")]
+    assert [pod.metadata.name for pod in taken.objects[resources.PODS]] == ["good-0"]
+    assert [expansion.subject for expansion in taken.creations.expansions] == ["Deployment default/good"]
+
+
+def test_a_quota_counts_a_pod_whose_amounts_cannot_be_read_as_one() -> None:
+    quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {pods: 2}}"
+    stored = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: s, uid: '1'}\n"
+        "spec: {containers: [{name: c, resources: {requests: {cpu: 1x}}}]}"
+    )
+    workload = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 2}"
+    taken = inventory(f"{quota}\n---\n{stored}\n---\n{workload}")
+    assert [pod.metadata.name for pod in taken.objects[resources.PODS]] == ["s", "web-0"]
 
 
 @pytest.mark.parametrize("kind", ["NodePool", "Provisioner", "Pod", "Deployment"])
@@ -644,10 +732,10 @@ def test_a_refused_object_is_set_aside_and_the_others_are_planned() -> None:
     inventory = take_inventory([Document("a.yaml", 0, refused), Document("a.yaml", 1, BASES["Pod"])])
     waits, planned = inventory.objects[resources.PODS]
     (aside,) = inventory.set_aside
-    assert (waits.metadata.name, waits.unreadable) == ("bad", aside.message)
+    assert (waits.metadata.name, f"a.yaml: document 1: {waits.unreadable}") == ("bad", aside.message)
     assert (planned.metadata.name, planned.unreadable) == ("a", "")
     assert (aside.object, aside.reason) == ("Pod/shop/bad", "RefusedByAPIServer")
-    assert aside.message.startswith("spec.preemptionPolicy: 'No' is none of")
+    assert waits.unreadable.startswith("spec.preemptionPolicy: 'No' is none of")
 
 
 def test_a_refused_object_of_another_kind_is_set_aside_too() -> None:
@@ -659,6 +747,22 @@ def test_a_refused_object_of_another_kind_is_set_aside_too() -> None:
     (kept,) = inventory.objects[resources.POD_DISRUPTION_BUDGETS]
     assert kept.unreadable.startswith("spec.maxUnavailable: cannot stand beside minAvailable")
     assert not inventory.objects.get(resources.LIMIT_RANGES)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "CronJob"])
+def test_a_workload_whose_pods_are_all_refused_is_told_and_set_aside(kind: str) -> None:
+    """With hostNetwork, a pod's ports are the node's, and one is asked for twice; the template keeps what is written."""
+    ports = [{"containerPort": 80}, {"containerPort": 80}]
+    spec = {"hostNetwork": True, "containers": [{"name": "c", "image": "i", "ports": ports}]}
+    of_job = {"jobTemplate": {"spec": {"template": {"spec": spec}}}}
+    document = Document(
+        "a.yaml", 0, merged(BASES[kind], {"spec": of_job if kind == "CronJob" else {"template": {"spec": spec}}})
+    )
+    assert refusals(document.object) == []
+    (told,) = template_findings(document)
+    assert told.field.endswith("template.spec.containers[0].ports[1].hostPort")
+    assert told.message == f"80 is there already: the API server takes the {kind}, and refuses its pods"
+    assert [aside.reason for aside in take_inventory([document]).set_aside] == ["RefusedByAPIServer"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -19,12 +19,15 @@ from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimPhase
 from core.lifecycle.steps import ASKED_FOR, ASKS_FOR
 from core.manifests.wire import resources
-from core.model.values.quantity import HOURLY
+from core.model.catalogue import Catalogue
+from core.model.values.quantity import HOURLY, nanodollars
 from core.reasons.code import ClaimReason
 from installation.wiring import BY_NAME
 from lambdas.controllers.claim_launch import THROTTLED_FOR
 from lambdas.controllers.execution import AFTER_CONFLICT
+from tests.builders import a_type
 from tests.fakes.lab import Lab, a_capping, a_node_pool, a_pending_pod
+from tests.fakes.world import FakeCatalogues
 
 # Instances of a shared launch carry the names of their claims before their nodes join.
 
@@ -243,6 +246,20 @@ class TestALimitOfItsNodePool:
         message = f"cap costs/all is over its limit of {over} without this claim's instance"
         assert reasons == ([(ClaimReason.LIMIT_REACHED, message)] if over else [])
         assert len(lab.cloud.orders) == int(not over)
+
+    @pytest.mark.parametrize(("factor", "is_launched"), [(1, True), (0.5, True), (6, False)])
+    def test_so_does_a_price_that_rises_above_what_is_counted_for_the_claim(
+        self, factor: float, is_launched: bool
+    ) -> None:
+        lab = Lab()
+        lab.kubernetes.put(a_capping({"dollars-per-hour": "9"}), a_pending_pod("p"))
+        lab = requested(lab, reserved={"nodes": 1, HOURLY: nanodollars(0.2)})
+        types = (a_type("m5.large", price=0.1 * factor), *lab.types[1:])
+        cast(FakeCatalogues, lab.app.adapters.catalogues).present = Catalogue(default=types)
+        reasons = forgotten(execute(lab))
+        message = "prices have risen since its plan: an instance may cost $0.24 an hour, and $0.2 are counted for it"
+        assert reasons == ([] if is_launched else [(ClaimReason.LIMIT_REACHED, message)])
+        assert len(lab.cloud.orders) == int(is_launched)
 
     def test_does_not_keep_it_from_an_instance_that_may_exist(self) -> None:
         lab = requested(attempts=1)

@@ -155,6 +155,10 @@ def test_replacements_beyond_a_limit_are_not_stored_and_the_command_ends() -> No
     lab.kubernetes.put(a_node_pool(limits={"nodes": "0"}, template={"expireAfter": "1000h"}))
     report = start(lab, record)
     assert next(decision[:3] for decision in decided(report)) == ("skip", record.id, CommandReason.LIMIT_REACHED)
+    (message,) = [decision.message for decision in report.decisions if decision.reason == CommandReason.LIMIT_REACHED]
+    assert message == (
+        "the limits of NodePool default leave no room for replacements beside the nodes that they replace"
+    )
     lab.tick(2)
     assert (lab.rows.commands, tainted(lab), len(lab.claims)) == ({}, [], 1)
     assert lab.claim.reserved == lab.rows.usage["default"].reserved != {}

@@ -16,7 +16,7 @@ from core.brakes import Brake, BrakeKind
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import resources
 from core.model.catalogue import Offering
-from core.model.values.quantity import NANODOLLARS
+from core.model.values.quantity import HOURLY, NANODOLLARS, nanodollars
 from lambdas.controllers.hand_made_claims import CHECKED_AGAIN, HandMadeClaims
 from lambdas.controllers.node_claims import NodeClaimMirror
 from lambdas.controllers.sweeps.instances import UNKNOWN_AFTER
@@ -259,6 +259,21 @@ def test_limits_of_its_pool_are_waited_for() -> None:
     assert (status, reason) == ("Unknown", "LimitReached")
     assert message == "the limits of NodePool small have no room for it"
     assert world.lab.claims == ()
+
+
+@pytest.mark.parametrize(("nodes", "dollars", "is_launched"), [(2, "0.12", True), (2, "0.01", False), (0, "9", False)])
+def test_a_cap_leaves_types_that_it_has_room_for_and_is_named(nodes: int, dollars: str, is_launched: bool) -> None:
+    """The claim counts at its highest price, which a cap on all nodes may never have room for."""
+    world = World()
+    world.lab.kubernetes.put(a_node_pool("small"), a_capping({"nodes": nodes, "dollars-per-hour": dollars}))
+    world.put(pool="small")
+    assert world.check() == (None if is_launched else CHECKED_AGAIN)
+    if is_launched:
+        (claim,) = world.lab.claims
+        assert claim.reserved[HOURLY] <= nanodollars(0.12)
+    else:
+        _, reason, message = world.conditions()["Launched"]
+        assert (reason, message) == ("LimitReached", "the limits of cap costs/all have no room for it")
 
 
 def test_limits_of_its_pool_leave_smaller_types() -> None:

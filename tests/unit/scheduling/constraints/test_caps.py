@@ -24,7 +24,7 @@ from core.reasons.pods import PodReason
 from core.scheduling import schedule
 from core.scheduling.constraints.caps import RemainingCaps
 from core.scheduling.planner import Planner
-from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import reasons_of
 
 SMALL = a_type("m5.large", cpu="2", memory="8Gi", price=0.1)
@@ -107,7 +107,8 @@ def test_pods_beyond_a_cap_wait_and_others_get_their_nodes() -> None:
     assert reasons_of(plan) == dict.fromkeys(("shop-2", "shop-3", "shop-4"), PodReason.BUDGET_EXHAUSTED)
     assert sum(len(claim.pods) for claim in plan.claims) == 6
     message = plan.unschedulable[0].message
-    assert "cap costs/shop: its limit fleetwright.dev/dollars-per-hour leaves $0.2 of $0.2" in message
+    assert "cap costs/shop: its limit fleetwright.dev/dollars-per-hour leaves $0 of $0.2, and" in message
+    assert "a node comes once others that cost $0.1 an hour have left" in message, "beside those of this plan"
     assert "or the cap is raised" in message
 
 
@@ -173,6 +174,30 @@ def test_a_cap_on_all_pods_is_a_limit_that_node_pools_share() -> None:
     assert len(plan.claims) == 2
     assert set(reasons_of(plan).values()) == {PodReason.BUDGET_EXHAUSTED}
     assert "cap costs/all's limit" in plan.unschedulable[0].message
+
+
+@pytest.mark.parametrize(
+    ("limits", "least"), [({NODES: 2}, "nodes leaves 0 of 2"), ({"cpu": 5_000}, "cpu leaves 1 of 5")]
+)
+def test_a_cap_on_nodes_or_cpu_of_all_pods_is_named_with_what_would_free_it(limits: dict[str, int], least: str) -> None:
+    """Not as the limits of the NodePool, which cannot be raised for it."""
+    cap = a_cap(name="costs/all", namespaces=(), limits=limits)
+    plan = planned(*(a_pod(f"p{n}", cpu="1800m") for n in range(4)), types=(ON_DEMAND,), caps=(cap,))
+    assert len(plan.claims) == 2
+    assert set(reasons_of(plan).values()) == {PodReason.BUDGET_EXHAUSTED}
+    assert f"cap costs/all's limit {least}, and the smallest suitable type" in plan.unschedulable[0].message
+    assert "have left, or the limit is raised" in plan.unschedulable[0].message
+
+
+def test_a_node_that_leaves_still_costs_what_a_cap_on_all_pods_counts() -> None:
+    """EC2 is paid for both until it is gone; several runs at once refused the claim, and each plan made it again."""
+    cap = a_cap(name="costs/all", namespaces=())
+    claim, node = a_node_of(ON_DEMAND, "old")
+    leaving = msgspec.structs.replace(claim, deleted_at=NOW)
+    world: dict[str, Any] = {"types": (ON_DEMAND,), "nodes": (node,), "caps": (cap,)}
+    pods = tuple(a_pod(f"p{n}", cpu="1800m") for n in range(3))
+    for claims in ((claim,), (leaving,)):
+        assert len(planned(*pods, node_claims=claims, **world).claims) == 1
 
 
 def test_the_cap_of_a_calendar_for_other_node_pools_does_not_count() -> None:

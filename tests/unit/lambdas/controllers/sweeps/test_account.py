@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import cast
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from core.api.objects import JsonObject
 from core.lifecycle.metering import spending, whole_costs
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import resources
+from core.model.catalogue import Catalogue
 from core.model.values.quantity import HOURLY, NANODOLLARS, PPM
 from core.pools import charges_of
 from core.reasons.runs import RunReason
@@ -19,6 +21,7 @@ from installation.metric_names import CAPS_NEARLY_SPENT
 from lambdas.controllers.run_requests import mismatches
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_capping, a_node_pool, a_pending_pod
+from tests.fakes.world import FakeCatalogues
 from tests.unit.lambdas.controllers.sweeps.instances.instances_for_tests import a_fleet
 
 # Windows of budgets as schedules.
@@ -177,6 +180,50 @@ def test_dollars_that_a_limit_gets_later_count_running_nodes(before: JsonObject,
     claims = lab.claims
     lab.reconcile()
     assert lab.claims == claims
+
+
+def reprice(lab: Lab, factor: float) -> None:
+    """All prices of the market change."""
+    catalogues = cast(FakeCatalogues, lab.app.adapters.catalogues)
+    types = tuple(
+        msgspec.structs.replace(
+            kind,
+            offerings=tuple(msgspec.structs.replace(o, price=int(o.price * factor)) for o in kind.offerings),
+        )
+        for kind in lab.types
+    )
+    catalogues.present = Catalogue(default=types)
+
+
+@pytest.mark.parametrize("pods", [None, {"namespaces": ["default"]}])
+def test_a_price_that_rises_counts_from_the_next_round_on_in_counters_and_in_what_is_spent(
+    pods: JsonObject | None,
+) -> None:
+    """Two runs at once keep within a cap by counters alone, and these held the price of the launch."""
+    lab = Lab()
+    lab.kubernetes.put(a_capping({"dollars-per-hour": "9", "dollars-per-day": "90"}, pods), a_pending_pod("p"))
+    lab.settle()
+    price = price_of(lab.claim)
+    lab.tick(hours=1)
+    lab.reconcile()
+    before, counters = spent(lab), dict.fromkeys(lab.claim.counters, price)
+    assert {name: usage.reserved[HOURLY] for name, usage in lab.rows.usage.items()} == counters
+    reprice(lab, 3)
+    lab.reconcile()
+    assert {name: usage.reserved[HOURLY] for name, usage in lab.rows.usage.items()} == dict.fromkeys(
+        counters, 3 * price
+    )
+    assert spent(lab) == before, "what it has cost stays"
+    lab.tick(hours=1)
+    assert spent(lab) == before + 3 * price
+    assert mismatches(lab.app.adapters.stores.claims, lab.claims) == []
+    reprice(lab, 0.5)
+    lab.reconcile()
+    lab.tick(hours=2)
+    assert spent(lab) == before + 4 * price
+    total = spent(lab)
+    lab.app.adapters.stores.claims.forget(lab.claim, whole_costs(lab.claim, lab.clock.now()))
+    assert spent(lab) == total
 
 
 # Caps in dollars a day or a month.

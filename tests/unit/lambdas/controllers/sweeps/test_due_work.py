@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import msgspec
 
+from core.lifecycle.deletion import CLOSED_WITHIN
 from core.lifecycle.records import Deletion
 from core.manifests.wire import resources
 from core.reasons.code import TerminationReason
@@ -35,7 +36,7 @@ def test_a_claim_gets_its_node_without_any_message() -> None:
     assert lab.kubernetes.names(resources.NODES)
 
 
-def test_a_claim_whose_instance_ec2_soon_takes_is_due_at_once_and_first() -> None:
+def test_a_claim_whose_instance_ec2_soon_takes_is_due_first_once_no_message_has_come_for_it() -> None:
     """A spot notice is two minutes: with a dead work queue, pods were evicted when their instance ended."""
     lab = Lab()
     lab.kubernetes.put(a_node_pool(), a_pending_pod("p"))
@@ -48,7 +49,8 @@ def test_a_claim_whose_instance_ec2_soon_takes_is_due_at_once_and_first() -> Non
         lab.rows.claims[reason] = msgspec.structs.replace(lab.claims[0], name=reason, deletion=deletion)
     assert now < asked_at
     stores = lab.app.adapters.stores
-    assert due_work(stores, asked_at).claims == (TerminationReason.SPOT_INTERRUPTED, late)
+    assert due_work(stores, asked_at).claims == (late,)
+    assert due_work(stores, asked_at + CLOSED_WITHIN).claims == (TerminationReason.SPOT_INTERRUPTED, late)
 
 
 def test_work_that_waits_for_days_keeps_none_from_its_turn() -> None:
