@@ -390,7 +390,8 @@ def _checked(resource: Resource, workload: Any, autoscalers: Autoscalers) -> Rep
     subject = f"{resource.kind} {metadata.namespace or 'default'}/{metadata.name}"
     wanted = _of_job(workload) if resource == resources.JOBS else autoscalers.replicas(resource, workload)
     if not 0 <= wanted.count <= REPLICAS_MAX:
-        problem = f"{wanted.count} is not between 0 and {REPLICAS_MAX}"
+        source = f", as autoscaler {wanted.autoscaler} has it" if wanted.autoscaler else ""
+        problem = f"{wanted.count} is not between 0 and {REPLICAS_MAX}{source}"
         raise InvalidInputError(problem, subject=subject, field=wanted.field)
     return wanted
 

@@ -61,14 +61,18 @@ class Question:
             if not ordered["violations"]:
                 pods = {one["pod"]: {"pod": one["pod"], "plugin": one["plugin"]} for one in refused}
                 found = {**ordered, "orderEffects": list(pods.values())}
-        unplaced = found.get("wronglyUnschedulable") or []
-        unplaced = [pod for pod in unplaced if not (self._is_no_node(pod) or self._is_no_place(pod, plan))]
+        unplaced = self._with_a_place(found, plan)
         if unplaced and self._let_daemons_run():
-            left_still = {pod["pod"] for pod in self._ask(plan).get("wronglyUnschedulable") or ()}
-            unplaced = [pod for pod in unplaced if pod["pod"] in left_still]
+            still = {pod["pod"] for pod in self._with_a_place(self._ask(plan), plan)}
+            unplaced = [pod for pod in unplaced if pod["pod"] in still]
         unsure = self._left_by_some_launches(plan) if unplaced else frozenset()
         found["wronglyUnschedulable"] = [pod for pod in unplaced if pod["pod"] not in unsure]
         return found
+
+    def _with_a_place(self, answer: Json, plan: Json) -> list[Json]:
+        """Return the pods left over that a node would take which is there or can be launched."""
+        unplaced = answer.get("wronglyUnschedulable") or ()
+        return [pod for pod in unplaced if not (self._is_no_node(pod) or self._is_no_place(pod, plan))]
 
     def _has_lost_its_host(self, refused: Json) -> bool:
         """Whether a refused pod's local volume is on a node that is gone.

@@ -13,7 +13,7 @@ import msgspec
 
 from adapters.messages import WorkItem
 from adapters.observation.stores import Stores
-from core.lifecycle.deletion import is_overlooked, reclaimed_at
+from core.lifecycle.deletion import CLOSED_WITHIN, reclaimed_at
 from core.lifecycle.records import ClaimRecord
 
 STALLED_AFTER: Final = timedelta(minutes=1)
@@ -53,19 +53,25 @@ class DueWork(msgspec.Struct, frozen=True):
 
 
 def due_work(stores: Stores, now: datetime) -> DueWork:
-    """Return what is due. Claims whose instance EC2 soon takes come first; they are due once no message came for them.
+    """Return what is due. Claims whose instance EC2 soon takes come first; messages have a few seconds for them.
 
     Raises:
         PortError: If the table cannot be read.
     """
     records = [record for record in stores.claims.all() if not record.is_settled]
-    ends = {record.name: reclaimed_at(record) for record in records if is_overlooked(record, now)}
+    ends = {record.name: reclaimed_at(record) for record in records if not _is_news(record, now)}
     ending = sorted((end, name) for name, end in ends.items() if end is not None and now <= end)
     urgent = _in_turn(tuple(name for _, name in ending), CLAIMS_A_RUN, now)
     late = _late(((_last_moved(record), record.name) for record in records), now)
     others = _in_turn(tuple(name for name in late if name not in urgent), CLAIMS_A_RUN, now)
     commands = _late(((record.phase_since, record.id) for record in stores.commands.all()), now)
     return DueWork((*urgent, *others), _in_turn(commands, COMMANDS_A_RUN, now))
+
+
+def _is_news(record: ClaimRecord, now: datetime) -> bool:
+    """Whether the claim was asked to go so lately that a message is to close its node."""
+    deletion = record.deletion
+    return deletion is not None and deletion.tainted_at is None and now - deletion.asked_at < CLOSED_WITHIN
 
 
 def _late(since: Iterable[tuple[datetime, str]], now: datetime) -> tuple[str, ...]:
