@@ -15,7 +15,7 @@ import msgspec
 
 from cli.arguments import REGION_DEFAULT, fetch_hint, options_of, refuse_empty, sizing_settings
 from cli.cache import KeptReaders, user_store
-from cli.errors import InputError, error_lines
+from cli.errors import InputError
 from cli.manifests import KUBECTL
 from cli.manifests.inventory import (
     Creations,
@@ -148,8 +148,8 @@ def read_inputs(
         snapshot, set_aside = _assembled(inventory, arguments, region)
         _check_buffers(snapshot, max_pods)
     TrackedObjects.freeze()  # everything lives as long as the command, so the collector need not visit it
-    if left_out:
-        write_stderr(*error_lines(together(left_out)), "what cannot be read is left out")
+    for error in left_out or ():
+        warn(f"left out: {'; '.join(error.lines)}")
     if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(input_documents)):
         warn(f"no prices of {unlisted} are built in, and those of {region} are used: {fetch_hint(unlisted)}")
     _warn_of_inventory(inventory, snapshot, getattr(arguments, "command", ""))
@@ -182,7 +182,7 @@ def _printed(*warnings: JsonObject) -> tuple[JsonObject, ...]:
 
 
 def _left_out(error: InputError) -> JsonObject:
-    return {"object": f"File/{error.source}", "reason": "Unreadable", "field": "", "message": error.lines[0]}
+    return {"object": f"File/{error.source}", "reason": "Unreadable", "field": "", "message": "; ".join(error.lines)}
 
 
 def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:

@@ -11,7 +11,7 @@ import msgspec
 
 from cli import arguments as shared
 from cli.arguments import add_access, add_cluster, add_past
-from cli.errors import DONE, NEGATIVE, InputError
+from cli.errors import BAD_INPUT, DONE, NEGATIVE, InputError
 from cli.explain_targets import NamedTarget, explain_code
 from cli.terminal import output
 from cli.terminal.output import on_site, reason_page
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     from core.interpreter import collector_paused
 
     with progress("reading"):
-        inputs = read_inputs(arguments)
+        inputs = read_inputs(arguments, is_partial=True)
     with progress("deciding"), collector_paused():
         time_limit = share_of_time(arguments)
         decided = contained(inputs.snapshot, partial(_explained, arguments, time_limit, inputs.creations))
@@ -87,7 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
     warn_of((*inputs.set_aside, *decided.set_aside))
     if text := time_limit_warning(time_limit.stopped_by if time_limit is not None else None):
         warn(text)
-    return _shown(explanation, arguments)
+    code = _shown(explanation, arguments)
+    return BAD_INPUT if inputs.left_out else code
 
 
 def _explained(

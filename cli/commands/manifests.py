@@ -18,7 +18,7 @@ from cli import arguments as shared
 from cli.errors import BAD_INPUT, DONE, NEGATIVE, InputError, error_lines
 from cli.inputs import builtin_or_given, region_of
 from cli.manifests.documents import ManifestDumper
-from cli.manifests.inventory import Document, is_excused, kind_read, refused_version_of, skipped_kinds
+from cli.manifests.inventory import Document, is_missing, kind_read, refused_version_of, skipped_kinds
 from cli.manifests.reading import UnreadableDocument, gather, read, together
 from cli.terminal.output import escaped_yaml, show
 from cli.terminal.style import write_stderr, write_stdout
@@ -61,7 +61,7 @@ def run_validate(arguments: argparse.Namespace) -> int:
     gathered = gather(arguments.files, helm=arguments.helm, kustomize=arguments.kustomize)
     documents = gathered.documents
     if gathered.unreadable and not documents:
-        raise together([document.error for document in gathered.unreadable])
+        raise together([problem.error for problem in gathered.problems()])
     for warning in gathered.warnings(templates=False):
         write_stderr(f"warning: {warning}")
     shared.refuse_empty(arguments, len(documents))
@@ -93,7 +93,7 @@ def run_validate(arguments: argparse.Namespace) -> int:
 
 def _of_completed(finding: Finding, completed: Collection[str]) -> Finding:
     """Return a finding; what is missing is a warning where a kustomization may add it."""
-    if finding.document.source not in completed or not is_excused(finding.message):
+    if finding.document.source not in completed or not is_missing(finding.message):
         return finding
     message = f"{finding.message}; a kustomization lists the file and may add it: --kustomize examines what it makes"
     return msgspec.structs.replace(finding, message=message, severity=Severity.WARNING)

@@ -31,6 +31,12 @@ class Excused(str):
     __slots__ = ()
 
 
+class Missing(Excused):
+    """That a field is missing: whoever applies the object may still add it."""
+
+    __slots__ = ()
+
+
 # Checks of single values. A value of another type is left to the reader of manifests, and an empty text counts as not written.
 
 
@@ -133,7 +139,7 @@ def object_with(by_name: Mapping[str, Check], *object_checks: Check, needs: Sequ
             return
         for name in needs:
             if value.get(name) in (None, "", [], {}):
-                yield (*at, name), Excused("is missing")
+                yield (*at, name), Missing("is missing")
         for name, part in by_name.items():
             if value.get(name) is not None:
                 yield from part(value[name], (*at, name))
@@ -242,7 +248,7 @@ def metadata_with(name: Check, *, is_needed: bool = True) -> Check:
             for _, message in (*name(masked, at), *made_up):
                 yield (*at, "generateName"), message
         elif is_needed and not value.get("name"):
-            yield (*at, "name"), Excused("is missing")
+            yield (*at, "name"), Missing("is missing")
 
     parts = {"name": name, "namespace": dns_label, "labels": label_map, "annotations": _annotations}
     return object_with(parts, named)

@@ -10,7 +10,7 @@ from cli.manifests.checks import (
     WITH_VALUES,
     WITHOUT_VALUES,
     Check,
-    Excused,
+    Missing,
     Refusal,
     all_of,
     amount_of,
@@ -108,9 +108,9 @@ _OTHER_SOURCES: Final = (
 
 def _source(value: Any, at: Location) -> Iterator[Refusal]:
     if not any(value.get(name) is not None for name in (*_SOURCES, *_OTHER_SOURCES)):
-        yield (*at, "csi"), Excused("is missing: a volume names what holds its data, with csi, local, nfs or another")
+        yield (*at, "csi"), Missing("is missing: a volume names what holds its data, with csi, local, nfs or another")
     if value.get("local") is not None and value.get("nodeAffinity") is None:
-        yield (*at, "nodeAffinity"), Excused("is missing, which a local volume needs")
+        yield (*at, "nodeAffinity"), Missing("is missing, which a local volume needs")
 
 
 def _capacity(value: Any, at: Location) -> Iterator[Refusal]:
@@ -239,7 +239,7 @@ def _limits(limit: Any, at: Location) -> Iterator[Refusal]:
         for field in _LIMITS:
             yield from amounts(dict.fromkeys(amounts_by_field[field], "0"), (*at, field))
     if kind == "PersistentVolumeClaim" and "storage" not in {**amounts_by_field["min"], **amounts_by_field["max"]}:
-        yield (*at, "max"), Excused("is missing: a limit of claims has a min or a max of storage")
+        yield (*at, "max"), Missing("is missing: a limit of claims has a min or a max of storage")
     for less, more, refused in _ORDERED:
         for name in amounts_by_field[less].keys() & amounts_by_field[more].keys():
             if amount_of(amounts_by_field[less][name], name) > amount_of(amounts_by_field[more][name], name):
@@ -380,7 +380,7 @@ _METRICS: Final = {
 def _described(value: Any, at: Location) -> Iterator[Refusal]:
     field = _METRICS.get(str(value.get("type")))
     if field is not None and value.get(field) is None:
-        yield (*at, field), Excused(f"is missing, which type {value['type']} needs")
+        yield (*at, field), Missing(f"is missing, which type {value['type']} needs")
     for other in _METRICS.values():
         if field is not None and other != field and value.get(other) is not None:
             yield (*at, other), f"is not for type {value['type']}"

@@ -553,6 +553,13 @@ _PATCHES: Final = ("patches", "patchesJson6902", "replacements", "transformers",
 """Fields of a kustomization whose files are no objects of a cluster; entries are a path or have `path`."""
 
 
+_ADDING: Final = frozenset(
+    {"labels", "commonLabels", "components", "patches", "patchesStrategicMerge", "patchesJson6902", "replacements"}
+    | {"transformers", "images"}
+)
+"""Fields of a kustomization that change the objects of its resources."""
+
+
 class Kustomizations:
     """What the kustomizations of the folders say about the files beside them.
 
@@ -565,7 +572,8 @@ class Kustomizations:
         folders = sorted({file.parent for file in files} | {root})
         self.patches: set[Path] = set()
         self.folders: list[Path] = []
-        self._included: set[Path] = set()
+        self._includers: dict[Path, list[Path]] = {}
+        self._adding: set[Path] = set()
         for folder in folders:
             file = next((folder / name for name in KUSTOMIZATIONS if (folder / name).is_file()), None)
             if file is None:
@@ -576,16 +584,27 @@ class Kustomizations:
             except (yaml.YAMLError, OSError, ValueError):
                 continue
             self.patches |= {_resolved(folder / path) for path in _patch_files(content)}
-            self._included |= {_resolved(folder / path) for path in _included(content)}
-        self.folders = [folder for folder in self.folders if _resolved(folder) not in self._included]
+            for path in _included(content):
+                self._includers.setdefault(_resolved(folder / path), []).append(_resolved(folder))
+            if not content.keys().isdisjoint(_ADDING):
+                self._adding.add(_resolved(folder))
+        self.folders = [folder for folder in self.folders if _resolved(folder) not in self._includers]
 
     def leaves_out(self, file: Path) -> bool:
         """Whether a file is a patch, or in a folder of patches that a kustomization names."""
         return bool(self.patches) and _resolved(file) in self.patches
 
     def completes(self, file: Path) -> bool:
-        """Whether a kustomization lists the file as a resource, so that it may add labels, selectors and other fields to it."""
-        return bool(self._included) and _resolved(file) in self._included
+        """Whether a kustomization that includes the file, or the kustomization of one, adds fields to its objects."""
+        if not self._adding:
+            return False
+        waiting, includers = [*self._includers.get(_resolved(file), ())], set[Path]()
+        while waiting:
+            folder = waiting.pop()
+            if folder not in includers:
+                includers.add(folder)
+                waiting += self._includers.get(folder, ())
+        return not includers.isdisjoint(self._adding)
 
 
 def _resolved(path: Path) -> Path:

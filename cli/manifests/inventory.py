@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
-from cli.manifests.checks import Excused, generated_name, refusals
+from cli.manifests.checks import Excused, Missing, generated_name, refusals
 from cli.manifests.refusals import MADE_PODS, POD
 from cli.terminal.output import counted
 from core import labels
@@ -265,9 +265,9 @@ def _taken(document: Document, resource: Resource) -> tuple[Any | None, SetAside
     return rest, aside
 
 
-def is_excused(message: str) -> bool:
-    """Whether the API server refuses the object for something that whoever applies it may still add."""
-    return isinstance(message, Excused)
+def is_missing(message: str) -> bool:
+    """Whether a refusal is that a field is missing, which whoever applies the object may still add."""
+    return isinstance(message, Missing)
 
 
 def refusals_of(document: Document) -> Iterator[tuple[str, str]]:

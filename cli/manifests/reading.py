@@ -292,8 +292,9 @@ def _ambiguous_objects(
     ambiguous: set[tuple[str, int, str]] = set()
     for source, fields in by_source.items():
         read_fields = [field for field in fields if field.is_read]
+        if others := [field for field in fields if not field.is_read]:
+            write_stderr(f"warning: {repetition(others, 'the last one counts')}")
         if not read_fields:
-            write_stderr(f"warning: {repetition(fields, 'the last one counts')}")
             continue
         error = repetition(read_fields, "readers differ in which of the two they take", hint="delete one of the two")
         if left_out is None or source in named:

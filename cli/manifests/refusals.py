@@ -24,6 +24,7 @@ from cli.manifests.checks import (
     WITHOUT_VALUES,
     Check,
     Excused,
+    Missing,
     Refusal,
     all_of,
     amount_of,
@@ -237,7 +238,7 @@ def _profile(value: Any, at: Location) -> Iterator[Refusal]:
     """Check a profile of seccomp or of AppArmor: its type, and whether it names a file of the node."""
     kind, is_named = value.get("type"), value.get("localhostProfile") is not None
     if kind == "Localhost" and not is_named:
-        yield (*at, "localhostProfile"), Excused("is missing, which type Localhost needs")
+        yield (*at, "localhostProfile"), Missing("is missing, which type Localhost needs")
     elif kind != "Localhost" and is_named:
         yield (*at, "localhostProfile"), "is for type Localhost alone"
 
@@ -361,7 +362,7 @@ def _host_ports(spec: Any, at: Location, *, is_template: bool = True) -> Iterato
 def storage_amount(amount: Any, at: Location) -> Iterator[Refusal]:
     """Check the size of a volume."""
     if amount is None:
-        yield at, Excused("is missing")
+        yield at, Missing("is missing")
     elif str(amount).startswith("-") or (re.fullmatch(r"0+\w*", str(amount)) and not amount_of(amount, "storage")):
         yield at, f"{amount} is not more than zero"
 
@@ -618,7 +619,7 @@ toleration_list: Final = list_of(
 
 def _has_containers(spec: Any, at: Location) -> Iterator[Refusal]:
     if not spec.get("containers"):
-        yield (*at, "containers"), Excused("is missing: a pod needs a container")
+        yield (*at, "containers"), Missing("is missing: a pod needs a container")
     if spec.get("ephemeralContainers"):
         yield (*at, "ephemeralContainers"), "can be added to a pod that runs alone"
 
@@ -658,7 +659,7 @@ _dns_config: Final = object_with(
 
 def _resolves(spec: Any, at: Location) -> Iterator[Refusal]:
     if spec.get("dnsPolicy") == "None" and not mapping(spec.get("dnsConfig")).get("nameservers"):
-        yield (*at, "dnsConfig", "nameservers"), Excused("is missing, which dnsPolicy: None needs")
+        yield (*at, "dnsConfig", "nameservers"), Missing("is missing, which dnsPolicy: None needs")
 
 
 _GRACE_SECONDS: Final = 30

@@ -10,7 +10,7 @@ from cli.manifests.checks import (
     DNS_LABEL,
     WITH_VALUES,
     Check,
-    Excused,
+    Missing,
     Refusal,
     all_of,
     dns_label,
@@ -46,14 +46,14 @@ def _template_with(restarts: Sequence[str], *, is_job: bool = False) -> Check:
             message = f"{written} is none of {', '.join(restarts)}, which this kind takes"
             yield (
                 (*at, "restartPolicy"),
-                message if spec.get("restartPolicy") else Excused(f"is missing: {' or '.join(restarts)}"),
+                message if spec.get("restartPolicy") else Missing(f"is missing: {' or '.join(restarts)}"),
             )
         if not is_job and spec.get("activeDeadlineSeconds") is not None:
             yield (*at, "activeDeadlineSeconds"), "is for Pods and Jobs alone"
 
     def has_pods(template: Any, at: Location) -> Iterator[Refusal]:
         if template.get("spec") is None:
-            yield (*at, "spec"), Excused("is missing")
+            yield (*at, "spec"), Missing("is missing")
 
     return object_with(
         {"metadata": template_metadata, "spec": lambda spec, at: all_of(pod_spec, policy)(mapping(spec), at)}, has_pods
@@ -94,7 +94,7 @@ def _matching(selector: Mapping[str, Any], own_labels: Mapping[str, Any], at: Lo
 def _selects(value: Any, at: Location) -> Iterator[Refusal]:
     selector = mapping(value.get("selector"))
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        yield (*at, "selector"), Excused("is missing or empty")
+        yield (*at, "selector"), Missing("is missing or empty")
     own_labels = mapping(mapping(mapping(value.get("template")).get("metadata")).get("labels"))
     yield from _matching(selector, own_labels, (*at, "selector"))
 
@@ -203,7 +203,7 @@ def _indexed(value: Any, at: Location) -> Iterator[Refusal]:
     """Check what goes with a Job's completion mode (validateJobSpec)."""
     if value.get("completionMode") == "Indexed":
         if value.get("completions") is None and value.get("parallelism") is not None:
-            yield (*at, "completions"), Excused("is missing, which completionMode: Indexed needs")
+            yield (*at, "completions"), Missing("is missing, which completionMode: Indexed needs")
         return
     for name in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
         if value.get(name) is not None:
@@ -301,7 +301,7 @@ def _replicated(value: Any, at: Location) -> Iterator[Refusal]:
     """Check the selector of a ReplicationController, which is the template's labels where it is missing."""
     own_labels = mapping(mapping(mapping(value.get("template")).get("metadata")).get("labels"))
     if not value.get("selector") and not own_labels:
-        yield (*at, "selector"), Excused("is missing, and the template has no labels")
+        yield (*at, "selector"), Missing("is missing, and the template has no labels")
     for key, content in mapping(value.get("selector")).items():
         if own_labels.get(key) != content:
             yield (*at, "selector", key), "does not match the labels of the template"

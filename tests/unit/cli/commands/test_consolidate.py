@@ -236,4 +236,4 @@ def test_a_month_ends_with_its_last_moment_or_now() -> None:
 )
 def test_a_condition_of_a_change_is_violated(condition: str, changes: dict[str, Any], why: str) -> None:
     document = {"before": {"hourly": 1.0}, "after": {"hourly": 1.0}, "podsLost": [], "nodesDrifted": [], **changes}
-    assert diff._broken(diff._condition(condition), document) == why
+    assert diff._broken(diff._condition(condition), document, ()) == why

@@ -59,11 +59,9 @@ def test_files_that_are_no_yaml_are_all_named(tmp_path: Path, capsys: pytest.Cap
     assert "begins with a tab" in str(caught.value)
     assert main(["plan", "-f", root, "-o", "json"]) == 2
     answer = capsys.readouterr()
-    first, heading, second, consequence, *_ = answer.err.splitlines()
-    assert first.startswith(f"fleetwright: {root}/a.yaml: document 1: line 2, column 1: is not YAML")
-    assert heading == "further files cannot be read:"
-    assert second.startswith(f"- {root}/b.yaml: ")
-    assert consequence == "what cannot be read is left out"
+    first, second, *_ = answer.err.splitlines()
+    assert first.startswith(f"warning: left out: {root}/a.yaml: document 1: line 2, column 1: is not YAML")
+    assert second.startswith(f"warning: left out: {root}/b.yaml: ")
     assert [warning["object"] for warning in json.loads(answer.out)["warnings"]] == [
         f"File/{root}/a.yaml",
         f"File/{root}/b.yaml",
@@ -83,8 +81,8 @@ def test_a_plan_of_a_folder_leaves_out_objects_that_repeat_a_key(
     assert main(["plan", "-f", root, "-o", "json"]) == 2
     answer = capsys.readouterr()
     assert [pod["pod"] for pod in json.loads(answer.out)["unschedulable"]] == ["default/b"]
-    assert f"fleetwright: {root}/a.yaml: document 1: line 4" in answer.err
-    assert f"- {root}/c.yaml: document 1: items[0]" in answer.err
+    assert f"left out: {root}/a.yaml: document 1: line 4" in answer.err
+    assert f"left out: {root}/c.yaml: document 1: items[0]" in answer.err
     assert main(["plan", "-f", f"{root}/a.yaml", "-f", f"{root}/b.yaml"]) == 2
     assert capsys.readouterr().out == ""
 
@@ -344,6 +342,8 @@ def test_what_a_kustomization_may_add_is_a_warning(tmp_path: Path, capsys: pytes
     assert (problem["field"], problem["severity"]) == ("spec.selector", "warning")
     assert "--kustomize" in problem["message"]
     assert main(["validate", "-f", f"{root}/base/a.yaml"]) == 1
+    (tmp_path / "overlay" / "kustomization.yaml").write_text("resources: [../base]\n")
+    assert main(["validate", "-f", root]) == 1, "no kustomization adds anything"
 
 
 def test_the_placeholder_of_an_auto_mode_pool_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
