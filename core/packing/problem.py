@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import invariant
-from core.packing.settings import WholeMachineSettings
+from core.packing.settings import PRIMAL_ITERATIONS_MAX, WholeMachineSettings
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -369,10 +369,6 @@ class IntegerLimits(msgspec.Struct, frozen=True):
     gap_relative: float
     nodes_max: int
     is_small: bool = False
-
-
-PRIMAL_ITERATIONS_MAX: Final = 50_000
-"""The most iterations with which the primal simplex continues from a solution; programs of targets take a few hundred."""
 
 
 class LinearProgram:

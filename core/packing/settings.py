@@ -22,6 +22,10 @@ LATE_SHARE: Final = 0.9
 a fifth of the time, and a plan must end soon after its time."""
 
 
+PRIMAL_ITERATIONS_MAX: Final = 50_000
+"""The most iterations with which the primal simplex continues from a solution; programs of targets take a few hundred."""
+
+
 class TooLateError(Exception):
     """A step of a search was given up, and the best result so far stands."""
 
