@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from adapters.store import PoolUsage
+from core import labels
 from core.api.objects import JsonObject
 from core.lifecycle.metering import spending, whole_costs
 from core.lifecycle.records import ClaimRecord, PriceChange
@@ -250,6 +251,37 @@ def test_a_round_without_pods_counts_node_overlays_too() -> None:
         lab.kubernetes.before_call = lambda _: None
     assert any("list nodepools" in calls and "list pods" not in calls for calls in rounds)
     assert lab.claim.price_changes == changes
+
+
+@pytest.mark.parametrize(
+    ("requirement", "factors", "ratio"),
+    [
+        (None, "", 1.0),
+        (None, "m5=0.9", 1.0),
+        (None, "m5=1.7", 1.0),
+        ("dedicated", "", 1.1),
+        ("dedicated", "m5=0.8", 1.1),
+    ],
+)
+def test_a_node_counts_from_its_launch_on_as_in_later_rounds(
+    requirement: str | None, factors: str, ratio: float
+) -> None:
+    """A price factor only steers the choice, and a spot node never counts as an on-demand one."""
+    lab = Lab(price_terms='{"dedicatedTenancyPercent": 10}')
+    pool = a_node_pool()
+    if requirement:
+        demanded = [{"key": labels.TENANCY, "operator": "In", "values": [requirement]}]
+        pool["spec"]["template"]["spec"]["requirements"] = demanded
+    if factors:
+        pool["metadata"]["annotations"] = {labels.PRICE_FACTORS: factors}
+    lab.kubernetes.put(pool, a_capping({"dollars-per-hour": "9", "dollars-per-day": "90"}), a_pending_pod("p"))
+    lab.settle()
+    launched, price = lab.claim, price_of(lab.claim)
+    assert launched.hourly == launched.reserved[HOURLY] == int(price * ratio)
+    assert (launched.price_factors, len(launched.price_changes)) == ({}, int(ratio != 1))
+    lab.tick(minutes=4)
+    lab.reconcile()
+    assert lab.claim.price_changes == launched.price_changes
 
 
 def test_the_largest_rises_count_first(monkeypatch: pytest.MonkeyPatch) -> None:
