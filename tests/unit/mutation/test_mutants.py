@@ -281,7 +281,7 @@ def test_an_entry_means_one_mutant() -> None:
     several = Equivalent(path, "charged", "0", "1", "only for this test")
     (said,) = exclusions.stale([several])
     assert "several are `0` → `1`" in said
-    line = 'family = found.name.partition(".")[«0]'
+    line = 'family = instance_type.name.partition(".")[«0]'
     assert line in said
     one = msgspec.structs.replace(several, line=line)
     assert exclusions.stale([one]) == []
@@ -328,7 +328,7 @@ def test_named_faults_are_played_by_area() -> None:
 
 def test_named_faults_are_played_by_module() -> None:
     """Those of one module are asked of its own tests in seconds."""
-    paths = ["core/launch/template.py", "core/scheduling/planner.py"]
+    paths = ["core/launch/template.py", "core/scheduling/results.py"]
     assert {fault.path for fault in faults(sorted(SUITES), paths)} == set(paths)
 
 
