@@ -174,7 +174,9 @@ def broken(source: str, mutant: Mutant) -> str:
             tail = lines[node.end_lineno - 1][node.end_col_offset :] + b"".join(lines[node.end_lineno :])
             gap = b"\n" * (node.end_lineno - node.lineno)
             now = f"({mutant.now})" if isinstance(node, ast.expr) else mutant.now
-            return (head + now.encode() + (gap if isinstance(node, ast.stmt) or not tail.strip(b"\n") else b"") + tail).decode()
+            return (
+                head + now.encode() + (gap if isinstance(node, ast.stmt) or not tail.strip(b"\n") else b"") + tail
+            ).decode()
     raise LookupError(f"{mutant.path}:{mutant.line}: there is no `{mutant.was}`")
 
 
