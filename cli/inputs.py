@@ -153,9 +153,7 @@ def read_inputs(
     if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(input_documents)):
         warn(f"no prices of {unlisted} are built in, and those of {region} are used: {fetch_hint(unlisted)}")
     _warn_of_inventory(inventory, snapshot, getattr(arguments, "command", ""))
-    dropped = _printed(
-        *_dropped_fields(input_documents), *_idle_annotations(input_documents), *_unread_values(snapshot)
-    )
+    dropped = _printed(*_without_effect(input_documents, snapshot))
     return DecisionInputs(
         snapshot,
         time.perf_counter() - started,
@@ -185,6 +183,10 @@ def _printed(*warnings: JsonObject) -> tuple[JsonObject, ...]:
 
 def _left_out(error: InputError) -> JsonObject:
     return {"object": f"File/{error.source}", "reason": "Unreadable", "field": "", "message": "; ".join(error.lines)}
+
+
+def _without_effect(documents: Sequence[Document], snapshot: Snapshot) -> tuple[JsonObject, ...]:
+    return (*_dropped_fields(documents), *_idle_annotations(documents), *_unread_values(snapshot))
 
 
 def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:

@@ -544,9 +544,9 @@ def _of_reservation(state: StateNode, snapshot: Snapshot) -> Iterator[str]:
 
 def _lets_groups_end(claim: NodeClaim) -> bool:
     """Whether members of groups stay on a claim that leaves; the object of a dumped cluster says in a condition why it does."""
-    told = claim.conditions.get(DISRUPTION_REASON)
+    condition = claim.conditions.get(DISRUPTION_REASON)
     has_bound = claim.termination_grace_period is not None
-    return claim.lets_groups_end or (has_bound and told is not None and told.reason in GROUPS_END_FIRST)
+    return claim.lets_groups_end or (has_bound and condition is not None and condition.reason in GROUPS_END_FIRST)
 
 
 def _of_pods(planner: Planner, node: str) -> Iterator[str]:
