@@ -266,9 +266,12 @@ conformance: setup ## The public conformance scenarios, where they lie beside th
 	$(BIN)/python -m tests.conformance $(SHARED)/conformance
 
 EMULATE ?=
+# From seed 30000 on, random clusters also have what manifests say beyond the model.
+WIDE ?= 20
 .PHONY: oracle-scheduler
-oracle-scheduler: setup ## Plans and waves of consolidation, of the conformance corpora and of SEEDS=300 random clusters, judged by the real kube-scheduler's plugins, and our table of what the API server refuses by its own code (Go; EMULATE=1.31 for the gates of another version); build/oracle-scheduler.json
+oracle-scheduler: setup ## Plans and waves of consolidation, of the conformance corpora, of SEEDS=300 random clusters and of WIDE=20 with more in their manifests, judged by the real kube-scheduler's plugins, and our table of what the API server refuses by its own code (Go; EMULATE=1.31 for the gates of another version); build/oracle-scheduler.json
 	$(BIN)/python -m tests.oracle_scheduler --shared $(SHARED) --seeds $(if $(findstring command,$(origin SEEDS)),$(SEEDS),300) $(if $(EMULATE),--emulate $(EMULATE))
+	$(BIN)/python -m tests.oracle_scheduler --shared $(SHARED) --no-conformance --seeds $(WIDE) --first 30000 --json build/oracle-scheduler-wide.json $(if $(EMULATE),--emulate $(EMULATE))
 	$(BIN)/python -m pytest -q -rs -n 0 -m slow tests/unit/cli/manifests/test_inventory.py
 
 .PHONY: agreement

@@ -13,7 +13,7 @@ import msgspec
 from core import labels
 from core.errors import InvalidInputError
 from core.interpreter import ByIdentity
-from core.model.catalogue import InstanceType, Offering
+from core.model.catalogue import InstanceType, Offering, OfferingKey
 from core.model.node_pool import GROUP_COUNTER, PER_MILLE, NodePool
 from core.model.snapshot import NodeOverlay, Snapshot
 from core.model.state_node import StateNode
@@ -366,11 +366,20 @@ class PoolTypes:
 
     def counted_price(self, pool: str, node_labels: Mapping[str, str]) -> int:
         """Return what limits and caps in dollars count of a node an hour, by its labels; zero if its type has no price."""
+        return node_price(node_labels, type_of(node_labels, self._counted_by_name(pool)))
+
+    def counted_offering(self, pool: str, key: OfferingKey) -> int:
+        """Return what limits and caps in dollars count of an offering of the NodePool an hour; zero if it has no price."""
+        instance_type = self._counted_by_name(pool).get(key.instance_type)
+        offerings = instance_type.offerings if instance_type is not None else ()
+        return next((offering.price for offering in offerings if offering.key == key), 0)
+
+    def _counted_by_name(self, pool: str) -> Mapping[str, InstanceType]:
         if pool not in self._counted:
             self._counted[pool] = {
                 instance_type.name: instance_type for instance_type in self._counted_types(self._pools.get(pool))
             }
-        return node_price(node_labels, type_of(node_labels, self._counted[pool]))
+        return self._counted[pool]
 
     def _counted_types(self, pool: NodePool | None) -> tuple[InstanceType, ...]:
         """Return the types at the higher of two prices: the catalogue's, and that after NodeOverlays.

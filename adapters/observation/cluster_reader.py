@@ -392,10 +392,12 @@ class ClusterReader:
         self._kept = KeptLists(kubernetes, clock)
 
     def without_pods(self) -> ClusterObjects:
-        """Read nodes, NodePools and EC2NodeClasses. Raises PortError."""
+        """Read nodes, and what decides about NodePools and their prices. Raises PortError."""
         rejected: list[ObjectProblem] = []
         objects = {kind: self._read(kind, rejected) for kind in (resources.NODES, *_MARKET)}
         objects[resources.CALENDARS] = self._calendars.all(rejected)
+        if self._settings.options().feature_gates.node_overlay:  # limits in dollars count them
+            objects[resources.NODE_OVERLAYS] = self._read(resources.NODE_OVERLAYS, rejected)
         node_classes = self._with_current_classes(objects)
         return ClusterObjects(objects, node_classes, tuple(rejected))
 

@@ -17,6 +17,7 @@ import msgspec
 from core import labels
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Machine, PriceChange
 from core.lifecycle.steps import SHORTEST, CancelDrain, ClaimFacts, Wait, recheck_after
+from core.model.node_pool import PER_MILLE
 from core.model.plan import Binding, Hold
 from core.model.pod import Pod
 from core.model.snapshot import Node
@@ -198,16 +199,18 @@ def held_by(record: ClaimRecord, machine: Machine) -> dict[str, int]:
 
 
 def price_at_launch(record: ClaimRecord, machine: Machine) -> tuple[PriceChange, ...]:
-    """Return what limits in dollars count of a machine from its launch on, if that may differ from its price in the market.
+    """Return what limits in dollars count of a machine from its launch on, if that is more than its price in the market.
 
-    It differs with dedicated hardware, a NodeOverlay, or a spot price that has moved since the plan. The claim then counts at
-    its worst until `reconcile` knows the price (`core.lifecycle.metering`).
+    It is more with dedicated hardware, a NodeOverlay, or a spot price that has fallen since the plan. `reconcile` counts later
+    prices (`core.lifecycle.metering`). A machine of unknown price, or of no planned offering, counts at its worst until then.
     """
     price, worst = machine.offering.price, record.reserved.get(quantity.HOURLY)
-    planned = {offering.price for offering in record.offerings if offering.key == machine.offering.key}
-    if worst is None or (price and planned == {price}):
+    if worst is None:
         return ()
-    return (PriceChange(record.requested_at, max(worst, price)),)
+    factor = record.price_factors.get(machine.offering.instance_type.partition(".")[0], PER_MILLE)
+    planned = [o.price * PER_MILLE // max(1, factor) for o in record.offerings if o.key == machine.offering.key]
+    counted = max(price, *planned) if price and planned else max(price, worst)
+    return () if counted == price else (PriceChange(record.requested_at, counted),)
 
 
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:

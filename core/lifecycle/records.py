@@ -172,6 +172,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         share: The index of this claim's instance in the launch, from zero.
         first: Name of the launch's first claim; empty if the claim shares none, and in rows older than this field.
         offerings: The launch order's offerings, stored so that the same token always means the same request.
+        price_factors: Family → the per mille by which its NodePool weighed their prices, if a limit in dollars counts it: the
+            bill does not follow them. Empty once it is launched.
         subnets: Zone → the subnet of its launch (`core.lifecycle.launching`); other zones use the first one
             of the EC2NodeClass. Empty in rows older than this field, and once it is launched.
         is_ranked: Whether their prices are the NodePool's own, so that the launch follows their order instead of EC2's prices.
@@ -209,6 +211,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     share: int = 0
     first: str = ""
     offerings: tuple[Offering, ...] = ()
+    price_factors: dict[str, int] = {}
     subnets: dict[str, str] = {}
     is_ranked: bool = False
     tries: tuple[str, ...] = ()

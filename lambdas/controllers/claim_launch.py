@@ -27,9 +27,8 @@ from core.lifecycle import steps
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.launching import group_of, is_unanswered, name_tags
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from core.model.catalogue import OfferingKey
 from core.model.values import quantity
-from core.pools import holder
+from core.pools import PoolTypes, holder, pool_types
 from core.reasons.code import (
     GROUP_CHANGED,
     PODS_ELSEWHERE,
@@ -105,8 +104,8 @@ def free_of_launch(record: ClaimRecord, reader: NodeStateReader, claims: ClaimSt
 Usage = Callable[[], dict[str, dict[str, int]]]
 """Reads what each counter of limits holds, once for all claims that are looked at together."""
 
-Prices = Callable[[str], Mapping[OfferingKey, int]]
-"""Returns what the offerings of an EC2NodeClass cost an hour now, read once for all claims that are looked at together."""
+Prices = Callable[[], PoolTypes]
+"""Reads NodePools and their prices of now, once for all claims that are looked at together."""
 
 
 class ClaimLaunch:
@@ -195,7 +194,7 @@ class ClaimLaunch:
         """
         fresh = [member for member in members if not member.attempts]
         used = cache(lambda: {usage.node_pool: usage.reserved for usage in self._claims.usage()})
-        prices = cache(self._prices)
+        prices = cache(lambda: pool_types(self._observer.market()))
         objections = {
             m.name: objection for m in fresh if (objection := self._objection(m, reader, used, prices)) is not None
         }
@@ -208,15 +207,6 @@ class ClaimLaunch:
         if record.awaits_pods and not reader.unbound_pods(record.plan.pods):
             return PODS_ELSEWHERE
         return self._limit_in_the_way(record, reader, used) or _rise_in_the_way(record, prices)
-
-    def _prices(self, class_name: str) -> Mapping[OfferingKey, int]:
-        """Return what each offering of an EC2NodeClass costs an hour now; none if the class is gone."""
-        try:
-            node_class = self._observer.node_class(class_name)
-        except NotFoundError:
-            return {}
-        types = self._observer.open_market.catalogue([node_class], self._clock.now()).types_for(class_name)
-        return {offering.key: offering.price for instance_type in types for offering in instance_type.offerings}
 
     def _end(
         self, record: ClaimRecord, objection: Refusal, reader: NodeStateReader, report: RunReport
@@ -298,8 +288,8 @@ def _rise_in_the_way(record: ClaimRecord, prices: Prices) -> Refusal | None:
     counted = record.reserved.get(quantity.HOURLY)
     if counted is None:
         return None
-    known_prices = prices(record.plan.node_class.name)
-    most = max((known_prices.get(offering.key, 0) for offering in record.offerings), default=0)
+    types, pool = prices(), record.plan.node_pool
+    most = max((types.counted_offering(pool, offering.key) for offering in record.offerings), default=0)
     if most <= counted:
         return None
     return PricesHaveRisen(*(quantity.render(amount, quantity.HOURLY) for amount in (most, counted)))

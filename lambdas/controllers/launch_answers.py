@@ -445,6 +445,7 @@ class LaunchAnswerWriter:
             phase_since=now,
             plan=msgspec.structs.replace(record.plan, instance_types=()),
             offerings=(),
+            price_factors={},
             subnets={},
             awaits_pods=False,
             reserved=holds,

@@ -61,7 +61,7 @@ from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import claim_tags
 from core.lifecycle.steps import ASKS_FOR, may_be_asked_for
 from core.model.catalogue import Catalogue, Offering, OfferingKey
-from core.model.node_pool import NodeClass
+from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import LaunchOrder, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values import quantity
@@ -99,6 +99,10 @@ def requested(planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, 
     selection = select_offerings(planned, types, snapshot.options.min_values_policy)
     if isinstance(selection, Refusal):
         return selection
+    reserved = quantity.maximum(instance_type.capacity for instance_type in selection.types) | {quantity.NODES: 1}
+    pool = next(
+        (pool for pool in snapshot.node_pools if pool.name == planned.node_pool), NodePool(name=planned.node_pool)
+    )
     return ClaimRecord(
         name=name,
         plan=_launched_as(planned, name, selection),
@@ -108,10 +112,9 @@ def requested(planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, 
         offerings=selection.offerings,
         is_ranked=snapshot.options.ranks_by_own_prices
         or _has_own_prices(selection, snapshot.catalogue, planned.node_class.name),
-        reserved=quantity.maximum(instance_type.capacity for instance_type in selection.types) | {"nodes": 1},
-        limit_groups=next(
-            (tuple(sorted(pool.shared_limits)) for pool in snapshot.node_pools if pool.name == planned.node_pool), ()
-        ),
+        price_factors=dict(sorted(pool.price_factors.items())) if quantity.HOURLY in reserved else {},
+        reserved=reserved,
+        limit_groups=tuple(sorted(pool.shared_limits)),
     )
 
 

@@ -15,6 +15,7 @@ from core.catalogue import document
 from core.catalogue.document import Shape
 from core.errors import InvalidInputError
 from core.model.catalogue import InstanceType, Offering
+from core.model.values import quantity
 from installation import wiring
 from installation.settings import Settings
 from simulator.aws.queues import AwsError
@@ -147,11 +148,10 @@ class Exchange:
         return self._types.get(name)
 
     def smallest(self) -> dict[str, int]:
-        """Resource → the least that any type has of it."""
-        names = sorted({name for instance_type in self._types.values() for name in instance_type.capacity})
-        return {
-            name: min(instance_type.capacity.get(name, 0) for instance_type in self._types.values()) for name in names
-        }
+        """Resource → the least that any type has of it; each is one node."""
+        types = self._types.values()
+        names = sorted({name for instance_type in types for name in instance_type.capacity})
+        return {name: min(t.capacity.get(name, 0) for t in types) for name in names} | {quantity.NODES: 1}
 
     def architecture(self, name: str) -> str:
         """The type's architecture under Kubernetes' name; empty where unknown."""

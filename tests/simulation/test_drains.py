@@ -167,6 +167,19 @@ def test_nodes_that_expire_at_once_are_replaced_at_a_bounded_rate(tmp_path: Path
     assert_lawful(result)
 
 
+def test_a_short_age_that_was_corrected_is_told_no_more(tmp_path: Path) -> None:
+    """The nodes from before keep it, and go for it; a node that may not go would have the event written each hour."""
+    short, corrected = node_pool(), node_pool()
+    for manifest, age in ((short, "1s"), (corrected, "Never")):
+        manifest["spec"]["template"]["spec"]["expireAfter"] = age
+        manifest["spec"]["disruption"]["budgets"] = [{"nodes": "0", "reasons": ["Drifted"]}]
+    steps = [{"at": "5m", "apply": [corrected]}]
+    result = play(tmp_path, short, deployment(2), steps=steps, duration="25m", nodeBootSeconds=40)
+    assert "Expired" in {event.get("reason") for event in named(result, "nodeTainted")}
+    events = [fields["object"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    assert "ExpiresTooSoon" not in {event["reason"] for event in events}
+
+
 # `drain --all` in the embedded world: every node goes, and everything that was made for them is removed.
 
 

@@ -17,6 +17,7 @@ from core.lifecycle.metering import counted_by_caps, is_recounted, readings_due,
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.resources import EC2_NODE_CLASSES
 from core.model.node_pool import NodePool
+from core.model.values.quantity import HOURLY
 from core.pools import PoolTypes, is_priced, pool_types
 from core.reasons.runs import RunReason
 from core.spending import PeriodState, period_states
@@ -160,8 +161,10 @@ class CapMembers(Sweep):
             if record is not None and after is not None and after is not record:
                 self._claims.change(record, after, settled(record, after))
 
-        due = [record.name for record in round_.view.claims.values() if counted(record) is not record]
-        round_.each(due[:JOINING_MAX], count, subject=str)
+        seen = ((record, counted(record)) for record in round_.view.claims.values())
+        due = [(before, after) for before, after in seen if after is not None and after is not before]
+        due.sort(key=lambda change: (-_rise(*change), change[0].name))
+        round_.each([record.name for record, _ in due[:JOINING_MAX]], count, subject=str)
 
     def _types(self, round_: ReconcileRound, pools: Iterable[NodePool]) -> PoolTypes | None:
         """Return the NodePools' types at today's prices, None where no limit counts dollars or no price was read yet."""
@@ -173,6 +176,13 @@ class CapMembers(Sweep):
         except NotFoundError:
             return None
         return pool_types(msgspec.structs.replace(view.snapshot, catalogue=catalogue))
+
+
+def _rise(before: ClaimRecord, after: ClaimRecord) -> int:
+    """Return the dollars an hour by which counters are behind: more may be launched for these, and not for what has fallen."""
+    held = {counter: before.reserved_in(counter) for counter in before.counters}
+    now_held = {counter: after.reserved_in(counter) for counter in after.counters}
+    return sum(holds.get(HOURLY, 0) - held.get(counter, {}).get(HOURLY, 0) for counter, holds in now_held.items())
 
 
 JOINING_MAX: Final = 250

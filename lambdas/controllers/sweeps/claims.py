@@ -88,9 +88,13 @@ class Expiry(Sweep):
             round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED, message)
 
         self._budgeted.begin(may, round_, message=lambda _: "expireAfter has passed", begun=report)
-        plans = [view.claims[name].plan for name in due]
-        short = {plan.node_pool for plan in plans if plan.expire_after is not None and plan.expire_after < WORKS_FOR}
-        round_.each(sorted(short - {""}), partial(self._warn, round_=round_), subject=lambda pool: f"NodePool {pool}")
+        expiring = {view.claims[name].plan.node_pool for name in due}
+        short = [
+            pool.name
+            for pool in view.snapshot.node_pools
+            if pool.name in expiring and pool.expire_after is not None and pool.expire_after < WORKS_FOR
+        ]
+        round_.each(short, partial(self._warn, round_=round_), subject=lambda pool: f"NodePool {pool}")
 
     def _warn(self, pool: str, *, round_: ReconcileRound) -> None:
         """Write an event on the NodePool, one an hour."""

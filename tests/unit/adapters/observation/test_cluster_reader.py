@@ -217,6 +217,9 @@ def test_further_kinds_are_listed_where_a_setting_needs_them(
     assert list(launches.node_classes_by_name()) == ["default"]
     assert list(launches.node_pools()) == ["default"]
     calls.clear()
+    cluster_reader.without_pods()
+    assert of_lists(calls) == ["nodes", "nodepools", "ec2nodeclasses", *of_launches]
+    calls.clear()
     assert not cluster_reader.has_buffers()
     assert of_lists(calls) == sorted(more & {"capacitybuffers"})
 

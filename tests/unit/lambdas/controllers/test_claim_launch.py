@@ -261,6 +261,25 @@ class TestALimitOfItsNodePool:
         assert reasons == ([] if is_launched else [(ClaimReason.LIMIT_REACHED, message)])
         assert len(lab.cloud.orders) == int(is_launched)
 
+    @pytest.mark.parametrize(("factor", "is_launched"), [(1.0, True), (1.09, False)])
+    def test_prices_that_rise_count_with_the_surcharge_of_dedicated_hardware(
+        self, factor: float, is_launched: bool
+    ) -> None:
+        """The market's price is still below what is counted; the bill is not."""
+        lab = Lab(price_terms='{"dedicatedTenancyPercent": 10}')
+        pool = a_node_pool()
+        dedicated = {"key": labels.TENANCY, "operator": "In", "values": ["dedicated"]}
+        pool["spec"]["template"]["spec"]["requirements"] = [dedicated]
+        lab.kubernetes.put(pool, a_capping({"dollars-per-hour": "9"}))
+        lab = requested(lab, reserved={"nodes": 1, HOURLY: nanodollars(0.044)}, price_changes=())
+        types = (a_type("m5.large", price=0.1 * factor), *lab.types[1:])
+        cast(FakeCatalogues, lab.app.adapters.catalogues).present = Catalogue(default=types)
+        reasons = forgotten(execute(lab))
+        why = "an instance may cost $0.04796 an hour, and $0.044 are counted for it"
+        message = f"prices have risen since its plan: {why}"
+        assert reasons == ([] if is_launched else [(ClaimReason.LIMIT_REACHED, message)])
+        assert len(lab.cloud.orders) == int(is_launched)
+
     def test_does_not_keep_it_from_an_instance_that_may_exist(self) -> None:
         lab = requested(attempts=1)
         self.limited(lab, nodes="0")

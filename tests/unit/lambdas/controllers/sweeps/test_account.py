@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from adapters.store import PoolUsage
+from core import labels
 from core.api.objects import JsonObject
 from core.lifecycle.metering import spending, whole_costs
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimRecord, PriceChange
 from core.manifests.wire import resources
 from core.model.catalogue import Catalogue
 from core.model.values.quantity import HOURLY, NANODOLLARS, PPM
@@ -19,6 +20,7 @@ from core.pools import charges_of
 from core.reasons.runs import RunReason
 from installation.metric_names import CAPS_NEARLY_SPENT
 from lambdas.controllers.run_requests import mismatches
+from lambdas.controllers.sweeps import account
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_capping, a_node_pool, a_pending_pod
 from tests.fakes.world import FakeCatalogues
@@ -224,6 +226,83 @@ def test_a_price_that_rises_counts_from_the_next_round_on_in_counters_and_in_wha
     total = spent(lab)
     lab.app.adapters.stores.claims.forget(lab.claim, whole_costs(lab.claim, lab.clock.now()))
     assert spent(lab) == total
+
+
+AN_OVERLAY: JsonObject = {
+    "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "priced"},
+    "spec": {"requirements": [], "priceAdjustment": "+100%"},
+}  # fmt: skip
+
+
+def test_a_round_without_pods_counts_node_overlays_too() -> None:
+    """Most rounds observe no pods: the price that is counted would fall in one, and rise in the next whole one."""
+    lab = Lab(feature_gates="NodeOverlay=true")
+    lab.kubernetes.put(AN_OVERLAY, a_capping({"dollars-per-hour": "9"}), a_pending_pod("p"))
+    lab.settle()
+    lab.tick(minutes=4)
+    lab.reconcile()
+    assert lab.claim.hourly == 2 * price_of(lab.claim)
+    changes, rounds = lab.claim.price_changes, list[list[str]]()
+    for _ in range(4):
+        lab.tick(minutes=4)
+        rounds.append([])
+        lab.kubernetes.before_call = rounds[-1].append
+        lab.reconcile()
+        lab.kubernetes.before_call = lambda _: None
+    assert any("list nodepools" in calls and "list pods" not in calls for calls in rounds)
+    assert lab.claim.price_changes == changes
+
+
+@pytest.mark.parametrize(
+    ("requirement", "factors", "ratio"),
+    [
+        (None, "", 1.0),
+        (None, "m5=0.9", 1.0),
+        (None, "m5=1.7", 1.0),
+        ("dedicated", "", 1.1),
+        ("dedicated", "m5=0.8", 1.1),
+    ],
+)
+def test_a_node_counts_from_its_launch_on_as_in_later_rounds(
+    requirement: str | None, factors: str, ratio: float
+) -> None:
+    """A price factor only steers the choice, and a spot node never counts as an on-demand one."""
+    lab = Lab(price_terms='{"dedicatedTenancyPercent": 10}')
+    pool = a_node_pool()
+    if requirement:
+        demanded = [{"key": labels.TENANCY, "operator": "In", "values": [requirement]}]
+        pool["spec"]["template"]["spec"]["requirements"] = demanded
+    if factors:
+        pool["metadata"]["annotations"] = {labels.PRICE_FACTORS: factors}
+    lab.kubernetes.put(pool, a_capping({"dollars-per-hour": "9", "dollars-per-day": "90"}), a_pending_pod("p"))
+    lab.settle()
+    launched, price = lab.claim, price_of(lab.claim)
+    assert launched.hourly == launched.reserved[HOURLY] == int(price * ratio)
+    assert (launched.price_factors, len(launched.price_changes)) == ({}, int(ratio != 1))
+    lab.tick(minutes=4)
+    lab.reconcile()
+    assert lab.claim.price_changes == launched.price_changes
+
+
+def test_the_largest_rises_count_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round counts a part of a large fleet; what it leaves may let launches exceed the cap meanwhile."""
+    monkeypatch.setattr(account, "JOINING_MAX", 1)
+    lab = Lab()
+    lab.kubernetes.put(a_capping({"dollars-per-hour": "9"}), a_pending_pod("p", cpu="3"), a_pending_pod("q", cpu="3"))
+    lab.settle()
+    small, large = sorted(lab.claims, key=lambda claim: claim.name)
+    assert small.hourly == large.hourly
+    before = small.hourly
+    changes = (PriceChange(lab.clock.now(), before // 2),)
+    behind = {**large.reserved, HOURLY: before // 2}
+    lab.rows.claims[large.name] = msgspec.structs.replace(large, price_changes=changes, reserved=behind)
+    reprice(lab, 3)
+    lab.tick(minutes=4)
+    lab.reconcile()
+    assert {claim.name: claim.hourly for claim in lab.claims} == {small.name: before, large.name: 3 * before}
+    lab.tick(minutes=4)
+    lab.reconcile()
+    assert [claim.hourly for claim in lab.claims] == [3 * before] * 2
 
 
 # Caps in dollars a day or a month.
