@@ -44,7 +44,7 @@ from core.manifests.workloads import EXPANDED_MAX
 from core.model.catalogue import Catalogue
 from core.model.pod import EBS_DRIVER, StorageClass
 from core.model.snapshot import Options, Snapshot
-from core.pods import unread_values
+from core.pods import OF_PODS_ALONE, unread_values
 from core.reasons.pods import PodReason
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def read_inputs(
     if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(input_documents)):
         warn(f"no prices of {unlisted} are built in, and those of {region} are used: {fetch_hint(unlisted)}")
     _warn_of_inventory(inventory, snapshot, getattr(arguments, "command", ""))
-    dropped = _printed(*_dropped_fields(input_documents), *_unread_values(snapshot))
+    dropped = _printed(*_without_effect(input_documents, snapshot))
     return DecisionInputs(
         snapshot,
         time.perf_counter() - started,
@@ -185,6 +185,10 @@ def _left_out(error: InputError) -> JsonObject:
     return {"object": f"File/{error.source}", "reason": "Unreadable", "field": "", "message": "; ".join(error.lines)}
 
 
+def _without_effect(documents: Sequence[Document], snapshot: Snapshot) -> tuple[JsonObject, ...]:
+    return (*_dropped_fields(documents), *_idle_annotations(documents), *_unread_values(snapshot))
+
+
 def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:
     """Return a warning for each field of Karpenter's objects that this version does not know.
 
@@ -211,6 +215,34 @@ def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:
         for document, fields in zip(ours, msgspec.json.decode(stored), strict=True)
         for field in fields
     )
+
+
+def _idle_annotations(documents: Sequence[Document]) -> tuple[JsonObject, ...]:
+    """Return a warning for each annotation of pods that stands on a workload: its pods are planned for without it.
+
+    A Deployment gives its annotations to its ReplicaSets, so objects that another one owns are passed over.
+    """
+    noted = [document for document in documents if document.kind != "Pod" and _notes_pods(document.object)]
+    if not noted:
+        return ()
+    from cli.validation.examine import idle_annotations  # most input has none
+
+    return tuple(
+        {
+            "object": f"{document.kind}/{name_of(document.object)}",
+            "reason": finding.code,
+            "field": finding.field,
+            "message": f"{document.kind} {name_of(document.object)}: {finding.field}: {finding.message}",
+        }
+        for document in noted
+        for finding in idle_annotations(document)
+    )
+
+
+def _notes_pods(obj: JsonObject) -> bool:
+    metadata = obj.get("metadata")
+    notes = metadata.get("annotations") if isinstance(metadata, dict) and not metadata.get("ownerReferences") else None
+    return isinstance(notes, dict) and any(key in notes for key in OF_PODS_ALONE)
 
 
 def _unread_values(snapshot: Snapshot) -> tuple[JsonObject, ...]:

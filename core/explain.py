@@ -18,11 +18,11 @@ from core.commitments import coverage_of, paid_price
 from core.disruption import disrupt
 from core.disruption.consolidation_nodes import payback_minutes
 from core.disruption.expiration import ending_reservations, objections
-from core.gangs import Gang, groups_leaving
+from core.gangs import Gang, groups_leaving, members_of
 from core.launch.denials import refused
 from core.model.catalogue import InstanceType
 from core.model.node_pool import GRACE_PERIOD, NodePool
-from core.model.plan import Command, DisruptionPlan, Plan, PlannedClaim
+from core.model.plan import DISRUPTION_REASON, Command, DisruptionPlan, NodeClaim, Plan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import ProvisioningRequest, Snapshot
 from core.model.state_node import StateNode, state_nodes
@@ -31,7 +31,7 @@ from core.pod_disruption_budgets import DisruptionBudgets
 from core.pods import may_wait
 from core.pools import pool_types
 from core.provisioning_requests import obstacle_to, state_of
-from core.reasons.code import PAGE, ReasonCode, on_one_line
+from core.reasons.code import GROUPS_END_FIRST, PAGE, ReasonCode, on_one_line
 from core.reasons.groups import RequestReason
 from core.reasons.nodes import NodeReason
 from core.reasons.pods import PodReason
@@ -489,7 +489,8 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
     by = " and ".join(covered.taken) if covered is not None else ""
     details = [*explanation.details, *slow, f"{price}, covered by commitment {by}" if by else price]
     if explanation.reason == NodeReason.DELETING:
-        going = groups_leaving(planner.context.gangs, state.pods, may_wait=False)
+        members = members_of(planner.context.gangs)
+        going = groups_leaving(members, state.pods, may_wait=state.claim is not None and _lets_groups_end(state.claim))
         details += [group.sentence for group in going]
     details += _of_reservation(state, snapshot)
     details += _of_hours(state, snapshot)
@@ -539,6 +540,13 @@ def _of_reservation(state: StateNode, snapshot: Snapshot) -> Iterator[str]:
     )
     soon = "; consolidation moves no pod to it before" if identity in ending_reservations(snapshot) else ""
     yield f"{what} at {leaves:%Y-%m-%d %H:%M} UTC{soon}"
+
+
+def _lets_groups_end(claim: NodeClaim) -> bool:
+    """Whether members of groups stay on a claim that leaves; the object of a dumped cluster says in a condition why it does."""
+    condition = claim.conditions.get(DISRUPTION_REASON)
+    has_bound = claim.termination_grace_period is not None
+    return claim.lets_groups_end or (has_bound and condition is not None and condition.reason in GROUPS_END_FIRST)
 
 
 def _of_pods(planner: Planner, node: str) -> Iterator[str]:

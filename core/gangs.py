@@ -17,6 +17,7 @@ controller has not created yet: some come only once the first runs, so who waits
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
@@ -81,6 +82,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             and do not have the label. Without any, whatever nodes have and NodePools offer.
         disrupts_all: Whether members stop together.
         moves_alone: Whether its owner says that one member may move while the others run.
+        ending: Members that are deleted and still on their nodes; others take their part, and count in its sizes.
         refusal: Why nothing is bought for it whatever there is room for; None if nothing prevents it.
     """
 
@@ -97,6 +99,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     places: tuple[str, ...] = ()
     disrupts_all: bool = False
     moves_alone: bool = False
+    ending: tuple[Pod, ...] = ()
     refusal: Refusal | None = None
 
     @property
@@ -107,7 +110,12 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def runs(self) -> bool:
         """Whether as many members as must start together have a node, or are done."""
-        return sum(bool(pod.node_name) or pod.is_terminal for pod in self.pods) >= self.minimum
+        return _have_begun(self.pods) >= self.minimum
+
+    @property
+    def has_run(self) -> bool:
+        """Whether it runs, or did until members were deleted that are still on their nodes."""
+        return _have_begun((*self.pods, *self.ending)) >= self.minimum
 
     @cached_property
     def settled(self) -> tuple[Pod, ...]:
@@ -133,6 +141,11 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def rank(self) -> tuple[int, datetime, str]:
         """Its turn among groups and pods: the highest priority first, then the oldest."""
         return -self.priority, self.created_at or _LATE, self.name
+
+
+def _have_begun(pods: Iterable[Pod]) -> int:
+    """Return how many pods have a node, or are done."""
+    return sum(bool(pod.node_name) or pod.is_terminal for pod in pods)
 
 
 def is_settled(pod: Pod) -> bool:
@@ -162,8 +175,10 @@ def gangs_of(snapshot: Snapshot) -> tuple[Gang, ...]:
     members: dict[GangKey, list[_Member]] = {}
     last: _Member | None = None
     together: list[_Member] = []
+    ending: list[Pod] = []
     for pod in filter(names_group, snapshot.pods):
         if _is_over(pod):
+            ending += [pod] if pod.node_name and not pod.is_terminal else []
             continue
         # Members mostly follow each other and are written alike: comparing takes a tenth of the time of reading.
         if last is not None and _is_written_like(pod, last.pod):
@@ -177,7 +192,8 @@ def gangs_of(snapshot: Snapshot) -> tuple[Gang, ...]:
     if not members:
         return requested
     objects = {(obj.namespace, obj.source, obj.name): obj for obj in snapshot.group_objects}
-    readings = {key: _Reading(snapshot, objects, key, members[key]) for key in sorted(members)}
+    going = _by_group(ending)
+    readings = {key: _Reading(snapshot, objects, key, members[key], going.get(key, ())) for key in sorted(members)}
     late = beyond_bound((reading.created_at() or _LATE, *key, reading.to_come()) for key, reading in readings.items())
     gangs = (reading.gang(is_late=key in late) for key, reading in readings.items())
     return (*(gang for gang in gangs if gang is not None), *requested)
@@ -211,6 +227,16 @@ def _requested_rooms(snapshot: Snapshot) -> Iterator[Gang]:
             topology_keys=(labels.PROVISIONING_REQUEST, *keys),
             places=where,
         )
+
+
+def _by_group(pods: Iterable[Pod]) -> dict[GangKey, tuple[Pod, ...]]:
+    """Return the group that each pod names first → its pods."""
+    named: dict[GangKey, list[Pod]] = {}
+    for pod in pods:
+        spelling = next(_spellings(pod), None)
+        if spelling is not None:
+            named.setdefault((pod.namespace, spelling.source, spelling.name), []).append(pod)
+    return {key: tuple(of_group) for key, of_group in named.items()}
 
 
 def _is_written_like(pod: Pod, other: Pod) -> bool:
@@ -276,9 +302,15 @@ class _Reading:
     """Reads one group from its members and its object."""
 
     def __init__(
-        self, snapshot: Snapshot, objects: Mapping[GangKey, GroupObject], key: GangKey, members: list[_Member]
+        self,
+        snapshot: Snapshot,
+        objects: Mapping[GangKey, GroupObject],
+        key: GangKey,
+        members: list[_Member],
+        ending: tuple[Pod, ...],
     ) -> None:
         self._snapshot = snapshot
+        self._ending = ending
         self._objects = objects
         self._namespace, self._source, self._name = key
         self._members = sorted(members, key=lambda member: (member.pod.created_at or _LATE, member.pod.name))
@@ -321,6 +353,7 @@ class _Reading:
             topology_keys=keys,
             disrupts_all=disrupts_all,
             moves_alone=self._pods[0].annotations.get(labels.GROUP_DISRUPTION) == "single",
+            ending=self._ending,
             refusal=refusal,
         )
 
@@ -582,48 +615,67 @@ def kept_together(snapshot: Snapshot) -> dict[str, Gang]:
 # Names the groups of which members leave their nodes.
 
 
-def groups_leaving(gangs: Iterable[Gang], pods: Iterable[Pod], *, may_wait: bool) -> tuple[GroupLeaves, ...]:
+def members_of(gangs: Iterable[Gang]) -> dict[str, Gang]:
+    """Return key of a pod → its group, for members that are there."""
+    return {pod.key: gang for gang in gangs for pod in (*gang.ending, *gang.pods)}
+
+
+def groups_leaving(members: Mapping[str, Gang], pods: Iterable[Pod], *, may_wait: bool) -> tuple[GroupLeaves, ...]:
     """Return the groups that have members among pods which leave their nodes, by name.
 
-    `may_wait`: whether the drain leaves members alone until its deadline, so that their group may end first.
+    Args:
+        members: Each member's group (`members_of`).
+        pods: The pods.
+        may_wait: Whether the drain leaves members alone until its deadline, so that their group may end first.
     """
-    going = {pod.key for pod in pods if not pod.is_terminal}
-    counts = ((gang, sum(pod.key in going for pod in gang.pods)) for gang in gangs)
+    gangs = [members[pod.key] for pod in pods if not pod.is_terminal and pod.key in members]
+    leaving = Counter(gang.identity for gang in gangs)
+    by_identity = {gang.identity: gang for gang in gangs}
     return tuple(
         sorted(
-            GroupLeaves(gang.name, _fate(gang, may_wait=may_wait), leaving, gang.total)
-            for gang, leaving in counts
-            if leaving
+            GroupLeaves(gang.name, _fate(gang, may_wait=may_wait), leaving[identity], gang.total)
+            for identity, gang in by_identity.items()
         )
     )
 
 
-def _fate(gang: Gang, *, may_wait: bool) -> GroupFate:
-    if not gang.runs:
+def _fate(gang: Gang, *, may_wait: bool) -> str:
+    if not gang.has_run:
         return GroupFate.NOT_STARTED
-    if gang.moves_alone:
+    needs_all = gang.minimum > 0 or gang.disrupts_all
+    return _fate_of_running(moves_alone=gang.moves_alone, may_wait=may_wait, needs_all=needs_all)
+
+
+def _fate_of_running(*, moves_alone: bool, may_wait: bool, needs_all: bool) -> str:
+    """Return what becomes of a group that runs; empty where nothing says that its members need each other."""
+    if moves_alone:
         return GroupFate.RUNS_ON
-    return GroupFate.MAY_END_FIRST if may_wait else GroupFate.LOSES_THEM
+    if may_wait:
+        return GroupFate.MAY_END_FIRST
+    return GroupFate.LOSES_THEM if needs_all else ""
+
+
+def is_member(pod: Pod) -> bool:
+    """Whether a pod that has not finished is in a group; marks of one may lack what makes it one, or say that there is none."""
+    return names_group(pod) and not pod.is_terminal and next(_spellings(pod), None) is not None
 
 
 def groups_named(pods: Iterable[Pod], sizes: Mapping[str, int], *, may_wait: bool) -> tuple[GroupLeaves, ...]:
     """Return the groups of a node's pods, by name, for who knows neither their objects nor the pods of other nodes.
 
+    An object may say that its pods start one by one, so without it and a size nothing is known of the others.
+
     `sizes`: identity of a group → how many members it has, for those of which that is known.
     """
-    members: dict[tuple[str, str], list[tuple[Pod, _Spelling]]] = {}
-    for pod in pods:
-        spelling = next(_spellings(pod), None) if names_group(pod) and not pod.is_terminal else None
-        if spelling is not None:
-            members.setdefault((f"{pod.namespace}/{spelling.name}", spelling.source), []).append((pod, spelling))
     leaves = []
-    for (name, source), present in members.items():
-        pod, spelling = present[0]
-        stated = spelling.minimum if source in _STATE_THE_TOTAL else None
+    for (namespace, source, own_name), present in _by_group(filter(is_member, pods)).items():
+        name, pod = f"{namespace}/{own_name}", present[0]
+        stated = next(_spellings(pod)).minimum if source in _STATE_THE_TOTAL else None
         size = max(0, sizes.get(f"{source}/{name}", stated or 0))
         moves_alone = pod.annotations.get(labels.GROUP_DISRUPTION) == "single"
-        fate = GroupFate.MAY_END_FIRST if may_wait else GroupFate.LOSES_THEM
-        leaves.append(GroupLeaves(name, GroupFate.RUNS_ON if moves_alone else fate, len(present), size))
+        needs_all = size > 0 or source not in _OF_OBJECTS
+        fate = _fate_of_running(moves_alone=moves_alone, may_wait=may_wait, needs_all=needs_all)
+        leaves.append(GroupLeaves(name, fate, len(present), size))
     return tuple(sorted(leaves))
 
 

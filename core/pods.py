@@ -222,6 +222,12 @@ _SYNTAX: Final[Mapping[str, Callable[[str], str]]] = {
 }
 """Annotation of pods → what is wrong with a value, empty for one that is read."""
 
+OF_PODS_ALONE: Final = (
+    *(labels.DO_NOT_DISRUPT, labels.DISRUPTION_COST, labels.SURGE, labels.START_BEFORE, labels.WAITS_FOR),
+    *(labels.GROUP, labels.GROUP_MINIMUM, labels.GROUP_TOPOLOGY, labels.GROUP_DISRUPTION),
+)
+"""Annotations that are read of pods, and of no workload."""
+
 
 _GROUP_LABELS: Final = frozenset(labels.GROUP_LABELS)
 _GROUP_NOTES: Final = frozenset({labels.GROUP, labels.VOLCANO_GROUP})

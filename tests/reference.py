@@ -130,7 +130,8 @@ def reason_codes() -> str:
         "Outcome of the drain:",
         _codes(DrainReason),
         "## Groups whose members leave a node",
-        "`groups[].fate` of a command; events and `fleetwright log` have the sentence.",
+        "`groups[].fate` of a command, empty where nothing says that the members need each other; events and "
+        "`fleetwright log` have the sentence.",
         _codes(GroupFate),
         "## Course of a NodeClaim and its node",
         "Decisions about a claim, an instance or a node that is not being removed.",

@@ -238,7 +238,8 @@ def with_own_state(
     Those are pending pods, and pods on a node that is leaving or that a command is removing, for which the claim is the
     replacement. They use the claim's room and count in its zone as soon as it is stored.
     """
-    removed = frozenset(name for command in commands if command.has_started for name in command.command.claims)
+    reasons = {name: c.command.reason for c in commands if c.has_started for name in c.command.claims}
+    removed = frozenset(reasons)
     leaving = frozenset(r.node_name for r in records if r.node_name and (r.deletion is not None or r.name in removed))
     consolidate_after = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
     requested = [r.plan for r in records if r.phase is ClaimPhase.REQUESTED and r.deletion is None]
@@ -250,7 +251,9 @@ def with_own_state(
         node_claims=tuple(
             requested_claim(record, snapshot.now)
             if is_requested(record)
-            else node_claim(record, _consolidate_after(record, consolidate_after), snapshot.now)
+            else node_claim(
+                record, _consolidate_after(record, consolidate_after), snapshot.now, reasons.get(record.name, "")
+            )
             for record in records
             if record.machine is not None or is_requested(record)
         ),

@@ -19,7 +19,7 @@ from core.approval.proposal import Proposal
 from core.brakes import STOPS, Brake
 from core.cluster_status import GOES, CapStatus, PoolStatus, cluster_status
 from core.commitments import paid_price
-from core.ledger.entry import command_sentence
+from core.ledger.entry import and_groups, command_words
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model import plan as core_plan
 from core.model.plan import NodeClaim
@@ -54,7 +54,7 @@ def proposal_document(proposal: Proposal, now: datetime) -> dict[str, Any]:
     return {
         "id": proposal.id,
         "state": ENDED if is_over else _said(proposal),
-        "what": command_sentence(proposal.command),
+        "what": and_groups(command_words(proposal.command), proposal.command.groups),
         "reason": proposal.command.reason,
         "why": proposal.why,
         "nodes": list(proposal.command.nodes),

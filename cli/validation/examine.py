@@ -60,7 +60,7 @@ from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue
 from core.model.snapshot import FeatureGates
 from core.model.values.quantity import whole_number
-from core.pods import NO_GROUP, unread_values
+from core.pods import NO_GROUP, OF_PODS_ALONE, unread_values
 
 # Finds values of an EC2NodeClass that its schema allows but AWS refuses at the first launch.
 
@@ -201,21 +201,24 @@ def _annotations(document: Document, template: Mapping[str, Any], place: Locatio
         field = path_of((*place, "metadata", "annotations", key))
         yield finding_in(document, Code.INVALID_VALUE, field, problem)
     yield from _sizeless_group(document, template, place)
+    yield from idle_annotations(document)
+
+
+def idle_annotations(document: Document) -> Iterator[Finding]:
+    """Return a finding for each annotation of pods that a workload has itself, and its template lacks."""
+    place = TEMPLATES.get(document.kind, ())
+    template = document.object
+    for part in place:
+        template = mapping(template.get(str(part)))
+    annotations = mapping(mapping(template.get("metadata")).get("annotations"))
     above = mapping(mapping(document.object.get("metadata")).get("annotations"))
-    for key in _OF_PODS_ALONE if place else ():
+    for key in OF_PODS_ALONE if place else ():
         if key in above and key not in annotations:
             field = path_of(("metadata", "annotations", key))
             meant = path_of((*place, "metadata", "annotations"))
             effect = "protects no pod here" if key == labels.DO_NOT_DISRUPT else "has no effect here"
             message = f"{effect}: pods take their annotations from {meant}"
             yield finding_in(document, Code.NO_EFFECT, field, message, severity=Severity.WARNING)
-
-
-_OF_PODS_ALONE: Final = (
-    *(labels.DO_NOT_DISRUPT, labels.DISRUPTION_COST, labels.SURGE, labels.START_BEFORE, labels.WAITS_FOR),
-    *(labels.GROUP, labels.GROUP_MINIMUM, labels.GROUP_TOPOLOGY, labels.GROUP_DISRUPTION),
-)
-"""Annotations that are read of pods, and of no workload."""
 
 
 def _sizeless_group(document: Document, template: Mapping[str, Any], place: Location) -> Iterator[Finding]:

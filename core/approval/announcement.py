@@ -7,7 +7,7 @@ from typing import Final
 
 from core.approval.proposal import Proposal
 from core.explain import explain_node
-from core.ledger.entry import command_sentence
+from core.ledger.entry import and_groups, command_words
 from core.model.plan import Command, DisruptionPlan
 from core.model.values.quantity import dollars
 
@@ -21,7 +21,7 @@ COMMANDS_MAX: Final = 10
 """The most commands that a message lists."""
 
 SENTENCE_MAX: Final = 300
-"""The most characters of a listed command: ten of them stay below the 4,000 that Slack recommends for a text."""
+"""The most characters of a listed command and its groups: ten of them stay below the 4,000 that Slack recommends for a text."""
 
 # A command that waits for approval.
 
@@ -35,14 +35,15 @@ def explanation(command: Command, plan: DisruptionPlan) -> str:
 
 def proposal_subject(proposal: Proposal, cluster: str) -> str:
     """Return the announcement's subject: one line of ASCII."""
-    return _subject(f"{cluster}: {command_sentence(proposal.command)} waits for approval ({proposal.id})")
+    return _subject(f"{cluster}: {command_words(proposal.command)} waits for approval ({proposal.id})")
 
 
 def proposal_body(proposal: Proposal, cluster: str) -> str:
     """Return the announcement's text."""
     until = f"{proposal.expires_at:%Y-%m-%d %H:%M} UTC"
+    command = proposal.command
     lines = [
-        f"Cluster {cluster}: {command_sentence(proposal.command)} [{proposal.command.reason}]",
+        and_groups(f"Cluster {cluster}: {command_words(command)} [{command.reason}]", command.groups),
         f"It waits for approval: {proposal.why}.",
         "",
         proposal.text,
@@ -73,7 +74,9 @@ def commands_body(commands: Sequence[Command], cluster: str, decision: str) -> s
     for command in commands[:COMMANDS_MAX]:
         moves = len(command.moves)
         moved = "" if moves == 0 else ", 1 pod moves" if moves == 1 else f", {moves} pods move"
-        lines.append(f"- {_shortened(command_sentence(command), SENTENCE_MAX)} [{command.reason}]{moved}")
+        words = _shortened(command_words(command), SENTENCE_MAX)
+        groups = _shortened(and_groups("", command.groups), max(len(_CUT), SENTENCE_MAX - len(words)))
+        lines.append(f"- {words} [{command.reason}]{moved}{groups}")
     more = len(commands) - COMMANDS_MAX
     lines += [f"- and {more} more"] if more > 0 else []
     lines.append("Each is validated before it begins.")
@@ -92,4 +95,7 @@ def _subject(text: str) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= most else f"{text[: most - len(_CUT)]}{_CUT}"
+
+
+_CUT: Final = "..."

@@ -120,14 +120,15 @@ def with_groups(commands: Iterable[Command], context: SchedulingContext) -> tupl
     """
     if not context.gangs:
         return tuple(commands)
-    from core.gangs import groups_leaving  # most clusters have none
+    from core.gangs import groups_leaving, members_of  # most clusters have none
 
+    members = members_of(context.gangs)
     pods = {state.name: state.pods for state in context.states}
     return tuple(
         msgspec.structs.replace(
             command,
             groups=groups_leaving(
-                context.gangs,
+                members,
                 (pod for node in command.nodes for pod in pods.get(node, ())),
                 may_wait=command.reason == TerminationReason.DRIFTED,
             ),

@@ -21,7 +21,7 @@ from core.model.plan import Command, DisruptionPlan, PlannedClaim, WaitingPod
 from core.model.values.quantity import dollars
 from core.model.values.quotas import names_node
 from core.reasons.code import ClaimReason
-from core.reasons.runs import RunReason
+from core.reasons.runs import GroupLeaves, RunReason
 
 SCHEMA_VERSION: Final = 2
 """What new entries name; incremented whenever older code could misread them. Since 2, differences are by elements.
@@ -373,10 +373,13 @@ def of_disruption(
     parts = [_command_part(command_id, command) for command_id, command in begun]
     parts += [_command_part(command_id, command, waits) for command_id, command, waits in proposed]
     refused = tuple((blocked.node, blocked.reason) for blocked in plan.blocked)
-    words = [command_sentence(command) for _, command in begun]
-    words += [f"propose to {command_sentence(command)}" for _, command, _ in proposed]
+    words = [command_words(command) for _, command in begun]
+    words += [f"propose to {command_words(command)}" for _, command, _ in proposed]
+    commands = (*(command for _, command in begun), *(command for _, command, _ in proposed))
+    groups = [group for command in commands for group in command.groups]
     return DecisionSummary(
-        what="; ".join(words) or f"{_counted(len(refused), 'node')} {'stays' if len(refused) == 1 else 'stay'}",
+        what=and_groups("; ".join(words), groups)
+        or f"{_counted(len(refused), 'node')} {'stays' if len(refused) == 1 else 'stay'}",
         reason=parts[0].reason if parts else _most_common(reason for _, reason in refused),
         parts=tuple(parts),
         refused=refused,
@@ -400,21 +403,28 @@ def _command_part(command_id: str, command: Command, waits: str = "") -> LedgerP
     )
 
 
-def command_sentence(command: Command) -> str:
-    """Describe one command, as a part of its decision's sentence, with the groups that start together of its pods."""
+def command_words(command: Command) -> str:
+    """Describe one command, as a part of its decision's sentence."""
     nodes = ", ".join(command.nodes)
-    if command.replacements:
-        types = Counter(claim.instance_types[0] for claim in command.replacements if claim.instance_types)
-        words = f"replace {nodes} by {', '.join(f'{number} x {name}' for name, number in sorted(types.items()))}"
-    else:
-        words = f"remove {nodes}"
-    more = len(command.groups) - GROUPS_NAMED_MAX
-    named = [group.sentence for group in command.groups[:GROUPS_NAMED_MAX]]
-    return ", ".join([words, *named, *([f"and {more} more groups"] if more > 0 else [])])
+    if not command.replacements:
+        return f"remove {nodes}"
+    types = Counter(claim.instance_types[0] for claim in command.replacements if claim.instance_types)
+    return f"replace {nodes} by {', '.join(f'{number} x {name}' for name, number in sorted(types.items()))}"
+
+
+def and_groups(words: str, groups: Sequence[GroupLeaves]) -> str:
+    """Return what is said of nodes that go, and then in sentences of their own the groups of which members are there.
+
+    In the same sentence, a group would seem to be removed.
+    """
+    more = len(groups) - GROUPS_NAMED_MAX
+    named = [f"G{group.sentence[1:]}" for group in groups[:GROUPS_NAMED_MAX]]
+    rest = f"{more} more group{'s have' if more > 1 else ' has'} members there"
+    return ". ".join([words, *named, *([rest] if more > 0 else [])])
 
 
 GROUPS_NAMED_MAX: Final = 5
-"""How many groups the sentence of a command names: it is in an event of each of its pods."""
+"""How many groups a message names: it is in an event of each pod of a node."""
 
 
 def _provisioning_words(claims: Sequence[PlannedClaim], bound: int, without: int) -> list[str]:

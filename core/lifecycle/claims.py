@@ -49,7 +49,7 @@ from core.model.plan import (
 from core.model.pod import Pod
 from core.model.snapshot import Node
 from core.model.values import quantity
-from core.reasons.code import ClaimReason, TerminationReason
+from core.reasons.code import GROUPS_END_FIRST, ClaimReason, TerminationReason
 
 # Checks that a node has the capacity that was planned for it (Karpenter, consistency checks).
 
@@ -346,15 +346,19 @@ def held_places(records: Iterable[ClaimRecord]) -> dict[str, int]:
 # Presents a claim's record as the NodeClaim that decisions read.
 
 
-def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: datetime) -> NodeClaim:
+def node_claim(
+    record: ClaimRecord, consolidate_after: timedelta | None, now: datetime, leaves_for: str = ""
+) -> NodeClaim:
     """Return the NodeClaim for `record`.
 
     Args:
         record: The stored claim.
         consolidate_after: The NodePool's consolidateAfter, None for Never: decides the Consolidatable condition.
         now: The moment of the snapshot.
+        leaves_for: The reason of the command that removes it; its deletion may have another by now.
     """
     machine, plan, deletion = record.machine, record.plan, record.deletion
+    leaves_for = deletion.reason if deletion is not None else leaves_for
     return NodeClaim(
         name=record.name,
         uid=record.name,
@@ -381,6 +385,7 @@ def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: da
         hold=record.hold,
         unneeded_at=record.moments.unneeded_at,
         ends_at=reclaimed_at(record),
+        lets_groups_end=plan.termination_grace_period is not None and leaves_for in GROUPS_END_FIRST,
     )
 
 

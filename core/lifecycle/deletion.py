@@ -25,7 +25,7 @@ from core.model.values import quantity
 from core.model.values.taints import DISRUPTED
 from core.pod_disruption_budgets import DisruptionBudgets
 from core.pods import is_reschedulable
-from core.reasons.code import RECLAIMED, TerminationReason
+from core.reasons.code import GROUPS_END_FIRST, RECLAIMED, TerminationReason
 from core.reasons.nodes import NodeReason, PodNotToDisrupt
 
 # Decides whether to cancel a voluntary removal: before the first eviction, and if the node has lost its taint.
@@ -111,6 +111,11 @@ def is_voluntary(deletion: Deletion) -> bool:
     return deletion.reason in VOLUNTARY
 
 
+def lets_groups_end(deletion: Deletion) -> bool:
+    """Whether members of groups that start together are left alone until the deadline."""
+    return deletion.reason in GROUPS_END_FIRST and deletion.deadline is not None
+
+
 def leaving(
     record: ClaimRecord,
     reason: TerminationReason,
@@ -118,10 +123,12 @@ def leaving(
     now: datetime,
     ends_at: datetime | None = None,
     drain_within: timedelta | None = None,
+    command: str = "",
 ) -> ClaimRecord:
     """Return the claim, marked for termination. Its node counts in the budgets if it was ever initialized (Karpenter).
 
-    With `drain_within`, pods are forced off after that time, or after a shorter terminationGracePeriod.
+    With `drain_within`, pods are forced off after that time, or after a shorter terminationGracePeriod. `command` is the id of
+    the command that removes it.
     """
     bounds = [bound for bound in (drain_within, record.plan.termination_grace_period) if bound is not None]
     return msgspec.structs.replace(
@@ -133,6 +140,7 @@ def leaving(
             deadline=now + min(bounds) if drain_within is not None else None,
             ends_at=ends_at,
             reclaimed_at=ends_at if reason in RECLAIMED else None,
+            command=command,
         ),
         is_disrupting=record.is_disrupting or record.phase is ClaimPhase.INITIALIZED,
     )
@@ -167,6 +175,7 @@ def expedited(
             deletion,
             reason=reason,
             message=message,
+            command="",
             ends_at=ends_at if waits else deletion.ends_at,
             deadline=min(deadlines, default=None),
         )

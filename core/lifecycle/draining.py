@@ -21,6 +21,7 @@ from core.lifecycle.deletion import (
     CONSOLIDATION,
     VOLUNTARY,
     last_check,
+    lets_groups_end,
     may_be_cancelled,
     open_again,
     progress_at,
@@ -361,9 +362,6 @@ def _attached(attachments: Sequence[VolumeAttachment], node: str) -> str:
     return f"{len(names)} volumes are still attached to node {node}, the first is {names[0]}"
 
 
-_WAITS_FOR_GROUPS: Final = (TerminationReason.DRIFTED, TerminationReason.EXPIRED)
-
-
 def _ends_with_group(pod: Pod, deletion: Deletion) -> bool:
     """Whether a pod is left alone until the deadline, so that its whole group need not start again for a newer node.
 
@@ -373,11 +371,6 @@ def _ends_with_group(pod: Pod, deletion: Deletion) -> bool:
         pod.annotations.get(labels.GROUP_DISRUPTION) == "single" or pod.annotations.get(labels.GROUP) == "none"
     )
     return lets_groups_end(deletion) and names_group(pod) and not moves_alone
-
-
-def lets_groups_end(deletion: Deletion) -> bool:
-    """Whether members of groups that start together are left alone until the deadline."""
-    return deletion.reason in _WAITS_FOR_GROUPS and deletion.deadline is not None
 
 
 def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:

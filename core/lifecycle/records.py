@@ -130,6 +130,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
         held_at: Since when a brake stops the drain, whose clock stands meanwhile; None while none does.
         held_for: How long brakes stopped the drain before, by which its deadline was moved; zero in rows older than this field.
         held_since_progress: The part of it since the last progress, for which the drain is not escalated.
+        command: Id of the command that began it for this reason; empty if none did, and in rows older than this field.
     """
 
     reason: str
@@ -150,6 +151,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     tried_at: datetime | None = None
     emptied_at: datetime | None = None
     reclaimed_at: datetime | None = None
+    command: str = ""
 
     @property
     def begun_at(self) -> datetime:

@@ -68,6 +68,8 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
         hold: Why and until when it is exempt from voluntary disruption, None if it is not.
         ends_at: When EC2 takes its instance, whatever protects its pods; None if that is not announced.
         unneeded_at: Since when each look saw members missing of the group that it was launched for; None while none are.
+        lets_groups_end: Whether it leaves in such a way that members of groups that start together stay until the end of their
+            group, or of its termination_grace_period.
     """
 
     name: str
@@ -95,6 +97,7 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     hold: Hold | None = None
     ends_at: datetime | None = None
     unneeded_at: datetime | None = None
+    lets_groups_end: bool = False
 
     @property
     def node_pool(self) -> str:

@@ -400,6 +400,9 @@ RECLAIMED: Final = frozenset(
 )
 """Reasons with which EC2 takes the instance at an announced time, whatever protects its pods."""
 
+GROUPS_END_FIRST: Final = (TerminationReason.DRIFTED, TerminationReason.EXPIRED)
+"""The reasons for which members of groups that start together stay until the deadline of the drain, if it has one."""
+
 
 # Messages: a line end in one is ours, never that of a name or a value.
 

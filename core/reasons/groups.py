@@ -140,7 +140,9 @@ class SizeInvalid(Refusal, frozen=True):
     """The annotation with its size has no size."""
 
     reason: ClassVar = PodReason.GROUP_INVALID
-    words: ClassVar = "{group}: annotation {key} of pod {member} has {value}, which is not a whole number above zero"
+    words: ClassVar = (
+        "{group}: annotation {key} of pod {member} has {value}, which is not a whole number from 1 to 999999"
+    )
     group: str
     member: str
     key: str

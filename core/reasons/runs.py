@@ -73,9 +73,9 @@ class GroupLeaves(msgspec.Struct, frozen=True, order=True):
 
     Attributes:
         name: `namespace/name`.
-        fate: A code of `GroupFate`.
+        fate: A code of `GroupFate`; empty where it is not known whether the members need each other.
         leaving: How many members are on the nodes that go.
-        members: How many it has once all exist; zero where that is not known.
+        members: How many it has once all exist; zero where that is not known. Fewer than leave are no size: it changed.
     """
 
     name: str
@@ -86,10 +86,15 @@ class GroupLeaves(msgspec.Struct, frozen=True, order=True):
     @property
     def sentence(self) -> str:
         """The sentence for people, which is a part of a longer one."""
-        leaving = "all" if self.leaving == self.members else str(self.leaving)
-        verb = "leaves" if leaving == "1" else "leave"
-        whole = f"{self.members} members, {leaving}" if self.members else f"{leaving} member{'s' * (leaving != '1')}"
-        return f"group {self.name} ({whole} {verb}): {GroupFate.of(self.fate, GroupFate.LOSES_THEM).clause}"
+        verb = "leaves" if self.leaving == 1 else "leave"
+        if self.members > self.leaving:
+            words = f"{self.members} members, {self.leaving} {verb}"
+        elif self.members == self.leaving > 1:
+            words = f"{self.members} members, all leave"
+        else:
+            words = f"{self.leaving} member{'s' * (self.leaving != 1)} {verb}"
+        fate = f": {GroupFate.of(self.fate, GroupFate.LOSES_THEM).clause}" if self.fate else ""
+        return f"group {self.name} ({words}){fate}"
 
 
 # Reasons concerning a disruption command.

@@ -351,7 +351,7 @@ def _lack(context: SchedulingContext, core: Sequence[Pod], solution: Solution, *
         return len(lacking), None
     group, pod = lacking[0]
     finding = Diagnosis(context, solution).of(group.pod_group, pod if pod.spec.volumes else None)
-    return len(lacking), (finding.reason, finding.message)
+    return len(lacking), (finding.reason, "; ".join(finding.message.split("\n")))  # a line for each NodePool
 
 
 def _incomplete(gang: Gang, core: Sequence[Pod], missing: int, lack: tuple[str, str] | None) -> HeldGang:
@@ -448,12 +448,14 @@ def named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...
     """Return the claims, each with the name of its group if all of its pods must start together with others'."""
     turns = context.gang_plan.turns
     group_of = {key: gang.identity for gang in context.gangs for key in gang.keys if key in turns}
-    sizes = {gang.identity: gang.total for gang in context.gangs}
+    # Without a minimum, members do not need each other: the size would say that they do (`core.gangs.groups_named`).
+    sizes = {gang.identity: gang.total for gang in context.gangs if gang.minimum}
     named = []
     for claim in claims:
         names = {group_of.get(key, "") for key in (*claim.pods, *claim.buffer_pods)}
         (name,) = names if len(names) == 1 else ("",)
-        note = {labels.GROUP_OF_CLAIM: name, labels.SIZE_OF_GROUP: str(sizes[name])} if name else {}
+        note = {labels.GROUP_OF_CLAIM: name} if name else {}
+        note |= {labels.SIZE_OF_GROUP: str(sizes[name])} if name in sizes else {}
         named.append(msgspec.structs.replace(claim, annotations={**claim.annotations, **note}) if note else claim)
     return tuple(named)
 

@@ -85,11 +85,13 @@ class ClaimDeletion:
         *,
         ends_at: datetime | None = None,
         drain_within: timedelta | None = None,
+        command: str = "",
     ) -> ClaimRecord:
         """Store that the claim must be removed, regardless of budgets; it counts in them.
 
         A leaving claim is unchanged, unless its removal was voluntary and now is mandatory, or must be earlier.
         `ends_at` is when its instance would end, and so bounds the wait for replacements. `drain_within` bounds its drain.
+        `command` is the id of the command that removes it, which has written its events.
         """
         if record.deletion is not None:
             deadline = None if drain_within is None else self._clock.now() + drain_within
@@ -99,7 +101,8 @@ class ClaimDeletion:
             report.decide(DecisionKind.TERMINATE, record.name, reason, message)
             return self._claims.change(record, after)
         now = self._clock.now()
-        changed = self._claims.change(record, deletion.leaving(record, reason, message, now, ends_at, drain_within))
+        after = deletion.leaving(record, reason, message, now, ends_at, drain_within, command)
+        changed = self._claims.change(record, after)
         self._has_begun(changed, reason, message, report)
         return changed
 

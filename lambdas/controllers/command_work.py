@@ -550,7 +550,8 @@ class CommandWork:
         message = f"command {record.id}, {record.command.method}"
         reason = TerminationReason.stored(record.command.reason)
         for claim in going:
-            self._deletion.begin(claim, reason, message, report, drain_within=self._drain_within(claim, reason, reader))
+            bound = self._drain_within(claim, reason, reader)
+            self._deletion.begin(claim, reason, message, report, drain_within=bound, command=record.id)
         now = self._clock.now()
         if step.is_last:
             self._stores.commands.remove(record)

@@ -33,7 +33,7 @@ from core.disruption.move_history import MoveHistory
 from core.disruption.node_health import has_unhealthy_node
 from core.disruption.shrink_limit import brake as shrinking_brake
 from core.interpreter import collector_paused
-from core.ledger.entry import DISRUPT, THOUSANDTHS, RecordedTime, command_sentence, observed, of_disruption
+from core.ledger.entry import DISRUPT, THOUSANDTHS, RecordedTime, and_groups, command_words, observed, of_disruption
 from core.lifecycle.commands import first_check_at
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.plan import Command, DisruptionPlan, StoredTarget
@@ -299,7 +299,8 @@ class ObservedCommands:
             return
         report.decision_id = report.decision_id or draft.id
         for command in commands if is_new else ():
-            message = f"would {command_sentence(command)} ({draft.id or 'no ledger'})"
+            words = f"would {command_words(command)} ({draft.id or 'no ledger'})"
+            message = and_groups(words, command.groups)
             reason = TerminationReason.stored(command.reason)
             report.decide(DecisionKind.OBSERVE, ", ".join(command.nodes), reason, message)
         if not self._ledger.try_write(draft, summary, report):

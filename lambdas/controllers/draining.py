@@ -27,9 +27,17 @@ from adapters.ports import (
 from adapters.run_report import RunReport
 from adapters.store import ClaimStore, Requested
 from core.errors import invariant
-from core.ledger.entry import GROUPS_NAMED_MAX
+from core.ledger.entry import and_groups
 from core.lifecycle import draining, steps
-from core.lifecycle.deletion import awaits_replacements, drain_cancelled, emptied, hold_for, replacements, tainted
+from core.lifecycle.deletion import (
+    awaits_replacements,
+    drain_cancelled,
+    emptied,
+    hold_for,
+    lets_groups_end,
+    replacements,
+    tainted,
+)
 from core.lifecycle.draining import (
     SOONEST,
     EscalationLevel,
@@ -37,7 +45,6 @@ from core.lifecycle.draining import (
     after_tries,
     awaited_finalizers,
     identity,
-    lets_groups_end,
     needs_surge,
     next_check,
 )
@@ -49,7 +56,7 @@ from core.manifests.wire.resources import Resource
 from core.model.plan import Hold, Plan
 from core.model.pod import Pod
 from core.pods import is_drainable, names_group
-from core.reasons.code import BUDGETED, ClaimReason, DecisionKind, TerminationReason
+from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
 from core.reasons.pods import EvictionReason
 from core.reasons.runs import DrainReason
 from lambdas.controllers.events import (
@@ -144,15 +151,16 @@ class DrainEvents:
         A command has said it of its nodes when it started.
         """
         deletion = _deletion_of(record)
-        members = [pod for pod in pods if names_group(pod)]
-        if deletion.reason in BUDGETED or not members:
+        if deletion.command or not any(map(names_group, pods)):
             return
-        from core.gangs import groups_named  # most clusters have none
+        from core.gangs import groups_named, is_member  # most clusters have none
 
+        members = [pod for pod in pods if is_member(pod)]
+        if not members:
+            return
         reason = TerminationReason.stored(deletion.reason)
         groups = groups_named(members, size_of_group(record), may_wait=lets_groups_end(deletion))
-        sentences = [group.sentence for group in groups[:GROUPS_NAMED_MAX]]
-        message = "; ".join([f"node {node} drains: {reason.clause}", *sentences])
+        message = and_groups(f"node {node} drains: {reason.clause}", groups)
         about = [about_node(node), about_node_claim(record.name)]
         about += [about_pod(pod.namespace, pod.name, pod.uid) for pod in members[:PODS_WITH_EVENT_MAX]]
         now = self._clock.now()

@@ -15,7 +15,7 @@ from adapters.run_report import RunReport
 from adapters.runtime import RunTasks
 from core.approval.proposal import Proposal
 from core.containment import SetAside
-from core.ledger.entry import DecisionSummary, command_sentence
+from core.ledger.entry import DecisionSummary, and_groups, command_words
 from core.lifecycle.commands import replacement_names
 from core.lifecycle.records import CommandRecord
 from core.manifests.wire import resources
@@ -276,7 +276,8 @@ class DecisionEvents:
 
     def command(self, record: CommandRecord) -> None:
         """Write events on the nodes that go, on their claims, and on the pods that move."""
-        command, sentence = record.command, command_sentence(record.command)
+        command, words = record.command, command_words(record.command)
+        sentence = and_groups(words, command.groups)
         named = zip(command.replacements, replacement_names(record), strict=True)
         launched = {planned.name: name for planned, name in named}
 
@@ -286,7 +287,8 @@ class DecisionEvents:
             for claim in command.claims:
                 yield self._event(about_node_claim(claim), command.reason, sentence, record.decision)
             for move in command.moves:
-                message = f"{sentence}; this pod is expected on {launched.get(move.to, move.to)}"
+                expected = f"{words}; this pod is expected on {launched.get(move.to, move.to)}"
+                message = and_groups(expected, command.groups)
                 yield self._event(_pod(move.pod), command.reason, message, record.decision)
 
         self._write(list(islice(events(), EVENTS_AT_MOST)))
@@ -294,7 +296,8 @@ class DecisionEvents:
     def proposed(self, proposal: Proposal) -> None:
         """Write events on the nodes and claims of a command that waits for approval."""
         command = proposal.command
-        message = f"{command_sentence(command)}: `fleetwright approve {proposal.id}`; {proposal.why}"
+        words = f"{command_words(command)}: `fleetwright approve {proposal.id}`; {proposal.why}"
+        message = and_groups(words, command.groups)
         about = [*map(about_node, command.nodes), *map(about_node_claim, command.claims)]
         self._write([self._event(node, CommandReason.AWAITS_APPROVAL, message, proposal.decision) for node in about])
 

@@ -616,12 +616,15 @@ def test_an_expiry_and_two_commands_at_once_stay_within_the_budget(tmp_path: Pat
 def told_of_groups(result: Result) -> set[tuple[str, str, str]]:
     """Kind of the object, reason, and what its event says of a group."""
     told = set()
+    events: dict[tuple[str, str], set[str]] = {}
     for applied in named(result, "objectApplied"):
         event = applied["object"]
-        before, mark, after = event.get("message", "").partition("group default/")
-        if applied["kind"] == "Event" and mark and not before.startswith("GroupIncomplete"):
-            said = after.partition(" (decision ")[0].partition("; this pod")[0]
-            told.add((event["involvedObject"]["kind"], str(event["reason"]), said))
+        _, mark, after = event.get("message", "").partition("Group default/")
+        if applied["kind"] == "Event" and mark:
+            about = event["involvedObject"]
+            told.add((about["kind"], str(event["reason"]), after.partition(" (decision ")[0]))
+            events.setdefault((about["kind"], about["name"]), set()).add(event["metadata"]["name"])
+    assert all(len(names) == 1 for names in events.values()), "nobody is told twice"
     return told
 
 
@@ -632,6 +635,20 @@ RELABELLED["apply"][0]["spec"]["template"]["metadata"] = {"labels": {"team": "bl
 @pytest.mark.parametrize(
     ("disruption", "spec", "step", "reason", "said"),
     [
+        (
+            {},
+            {},
+            {"at": "6m", "kubelet": {"fraction": 0.3, "ready": False, "for": "60m"}},
+            "Unhealthy",
+            "g (3 members, 1 leaves): it loses them, and mostly starts again as a whole",
+        ),
+        (
+            {labels.GROUP_DISRUPTION: "single"},
+            {},
+            {"at": "6m", "interrupt": {"fraction": 0.3, "kind": "statusCheck"}},
+            "Unhealthy",
+            "g (3 members, 1 leaves): the others run on",
+        ),
         (
             {},
             {},
@@ -661,7 +678,7 @@ RELABELLED["apply"][0]["spec"]["template"]["metadata"] = {"labels": {"team": "bl
             "g (3 members, 1 leaves): they stay until it ends, or until the node's terminationGracePeriod does",
         ),
     ],
-    ids=["a notice", "members that move alone", "expiry", "drift"],
+    ids=["repair", "a failed check", "a notice", "members that move alone", "expiry", "drift"],
 )
 def test_events_name_the_group_of_which_a_drain_takes_members(
     tmp_path: Path,
@@ -674,7 +691,9 @@ def test_events_name_the_group_of_which_a_drain_takes_members(
     """If this failed, whoever trains a model would learn from no object why a worker went, and what becomes of the others."""
     members = group("g", 3)
     members["spec"]["template"]["metadata"]["annotations"] |= disruption
-    result = play(tmp_path, a_pool(**spec), members, steps=[step], duration="24m")
+    members["spec"]["template"]["spec"]["tolerations"] = [{"operator": "Exists", "key": "node.kubernetes.io/not-ready"}]
+    gates, duration = {"NodeRepair": True}, "48m" if reason == "Unhealthy" else "24m"
+    result = play(tmp_path, a_pool(**spec), members, steps=[step], duration=duration, featureGates=gates)
     told = told_of_groups(result)
     assert {(kind, reason, said) for kind in ("Node", "NodeClaim", "Pod")} <= told
     assert_lawful(result)

@@ -12,7 +12,7 @@ from core import labels
 from core.calendars import with_calendars
 from core.explain import explain_node, explain_node_now, explain_pod, explain_pods, explain_pool, with_missing_capacity
 from core.model.node_pool import Budget, Calendar, CalendarRule, CalendarSettings, Disruption, NodeClass
-from core.model.plan import Blocked, Command, DisruptionPlan, Move, PlannedClaim
+from core.model.plan import DISRUPTION_REASON, Blocked, Command, Condition, DisruptionPlan, Move, PlannedClaim
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Options, Snapshot
 from core.model.values.commitment import ReservedInstances
@@ -234,6 +234,15 @@ def test_a_node_that_leaves_names_the_groups_of_its_pods() -> None:
     )
     said = "group default/train (2 members, all leave): it loses them, and mostly starts again as a whole"
     assert said in explain_node_now(snapshot, node.name).details
+    waiting = msgspec.structs.replace(claim, lets_groups_end=True)
+    told = Condition("True", "Expired")
+    bound = msgspec.structs.replace(
+        claim, termination_grace_period=timedelta(hours=1), conditions={**claim.conditions, DISRUPTION_REASON: told}
+    )
+    stay = "they stay until it ends, or until the node's terminationGracePeriod does"
+    for one in (waiting, bound):
+        details = explain_node_now(msgspec.structs.replace(snapshot, node_claims=(one,)), node.name).details
+        assert f"group default/train (2 members, all leave): {stay}" in details
     going = Command(reason="Drifted", method="drift", nodes=("a",), claims=("c",), groups=(LEAVES,))
     assert LEAVES.sentence in explain_node(DisruptionPlan(now=NOW, commands=(going,)), "a").details
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.gangs import EFA, Gang, gangs_of, groups_leaving, groups_named, kept_together
+from core.gangs import EFA, Gang, gangs_of, groups_leaving, groups_named, is_member, kept_together, members_of
 from core.model.plan import NodeClaim
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import ProvisioningRequest, RequestedPods, Snapshot
@@ -401,9 +401,52 @@ def test_a_request_whose_nodes_start_keeps_its_turn_when_an_older_one_may_be_pla
 )
 def test_what_becomes_of_a_group_that_loses_members(pods: tuple[Pod, ...], may_wait: bool, fate: GroupFate) -> None:
     single = a_pod("single", node_name="n")
-    gangs = gangs_of(snapshot_of(*pods, single))
-    assert groups_leaving(gangs, pods[:1], may_wait=may_wait) == (GroupLeaves("default/train", fate, 1, 2),)
-    assert groups_leaving(gangs, [single], may_wait=may_wait) == ()
+    group_of = members_of(gangs_of(snapshot_of(*pods, single)))
+    assert groups_leaving(group_of, pods[:1], may_wait=may_wait) == (GroupLeaves("default/train", fate, 1, 2),)
+    assert groups_leaving(group_of, [single], may_wait=may_wait) == ()
+
+
+@pytest.mark.parametrize("leaving", [1, 2])
+def test_a_group_of_which_a_member_terminates_is_not_told_that_it_does_not_run_yet(leaving: int) -> None:
+    """A drain deletes members one by one, and who asks meanwhile reads what the events said."""
+    pods = (
+        a_pod("a", node_name="n", annotations=OWN),
+        a_pod("b", node_name="n", annotations=OWN, deleted_at=NOW),
+    )
+    made_again = a_pod("c", annotations=OWN)
+    group_of = members_of(gangs_of(snapshot_of(*pods, made_again)))
+    told = GroupLeaves("default/train", GroupFate.LOSES_THEM, leaving, 2)
+    assert groups_leaving(group_of, pods[:leaving], may_wait=False) == (told,)
+
+
+def test_pods_that_start_one_by_one_are_not_told_that_they_start_again_as_a_whole() -> None:
+    """A PodGroup of policy `basic` has no minimum; who sees one node only does not know which policy a PodGroup has."""
+    pods = members(2, node_name="n", pod_group="g")
+    basic = an_object(GroupSource.POD_GROUP, "g", minimum=0, topology_keys=(labels.ZONE,))
+    group_of = members_of(gangs_of(snapshot_of(*pods, objects=(basic,))))
+    assert groups_leaving(group_of, pods[:1], may_wait=False) == (GroupLeaves("default/g", "", 1, 2),)
+    assert groups_named(pods, {}, may_wait=False) == (GroupLeaves("default/g", "", 2),)
+    (known,) = groups_named(pods, {"PodGroup/default/g": 8}, may_wait=False)
+    assert known == GroupLeaves("default/g", GroupFate.LOSES_THEM, 2, 8)
+    together = msgspec.structs.replace(basic, disrupts_all=True)
+    group_of = members_of(gangs_of(snapshot_of(*pods, objects=(together,))))
+    (leaves,) = groups_leaving(group_of, pods[:1], may_wait=False)
+    assert leaves.fate == GroupFate.LOSES_THEM
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_one"),
+    [
+        (a_pod(annotations=OWN), True),
+        (a_pod(), False),
+        (a_pod(annotations=OWN, phase="Succeeded"), False),
+        (a_pod(labels=JOBS, annotations={labels.GROUP: "none"}), False),
+        (a_pod(labels={labels.KUEUE_GROUP: "g"}), False),
+    ],
+    ids=["ours", "no mark", "done", "taken out", "of an unstated size"],
+)
+def test_who_is_a_member_while_a_drain_sees_one_node(pod: Pod, is_one: bool) -> None:
+    assert is_member(pod) == is_one
 
 
 def test_groups_are_named_by_who_sees_one_node_only() -> None:

@@ -13,6 +13,7 @@ from core.approval.announcement import (
     proposal_subject,
 )
 from core.model.plan import Command, DisruptionPlan
+from core.reasons.runs import GroupFate, GroupLeaves
 from tests.builders import NOW
 from tests.unit.approval.test_proposal import PROPOSAL
 
@@ -40,6 +41,23 @@ def test_the_text_says_how_to_decide_and_until_when() -> None:
     for said in ("remove a [Empty]", "every command waits", "node a goes", "approve 1 --cluster prod --reject", "7f3a"):
         assert said in text
     assert f"{PROPOSAL.expires_at:%Y-%m-%d %H:%M} UTC" in text
+
+
+GROUPS = tuple(GroupLeaves(f"research/train-llama-{n}", GroupFate.LOSES_THEM, 1, 8) for n in range(30))
+
+
+def test_groups_hide_neither_the_approvals_id_nor_the_reason_of_a_command() -> None:
+    """Subjects have a hundred characters; and a group that stands beside removed nodes seems to be removed."""
+    command = msgspec.structs.replace(PROPOSAL.command, groups=GROUPS[:1])
+    proposal = msgspec.structs.replace(PROPOSAL, command=command)
+    assert proposal_subject(proposal, "prod") == "prod: remove a waits for approval (1)"
+    said = (
+        "remove a [Empty]. Group research/train-llama-0 (8 members, 1 leaves): it loses them, and mostly starts again"
+    )
+    assert proposal_body(proposal, "prod").startswith(f"Cluster prod: {said}")
+    assert f"- {said}" in commands_body([command], "prod", "")
+    many = [msgspec.structs.replace(LONG, groups=GROUPS)] * 5 + [msgspec.structs.replace(command, groups=GROUPS)] * 95
+    assert len(commands_body(many, "c" * 100, "7f3a")) < 4000
 
 
 def test_a_message_of_commands_says_what_goes_why_and_what_it_saves() -> None:

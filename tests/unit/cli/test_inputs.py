@@ -75,6 +75,29 @@ def test_a_region_without_built_in_prices_says_how_to_read_them() -> None:
     assert refused.value.hint == fetch_hint("mars-1")
 
 
+def test_annotations_of_pods_that_stand_on_their_owner_are_told(folder: Path, capsys: Capture) -> None:
+    """The pods are planned for one by one, and nobody learns why; a Deployment gives its ReplicaSets what it has."""
+    group = {labels.GROUP: "g", labels.GROUP_MINIMUM: "2"}
+    owner = {"metadata": {"name": "d", "annotations": group}, "spec": {"template": {}}}
+    owned = {"metadata": {"name": "r", "annotations": group, "ownerReferences": [{"kind": "Deployment", "name": "d"}]}}
+    plain = {"metadata": {"name": "n", "annotations": {labels.DO_NOT_DISRUPT: "true"}}}
+    odd = [{"metadata": None}, {"metadata": {"annotations": [labels.GROUP]}}]
+    kinds = (("Deployment", owner), ("ReplicaSet", owned), ("Node", plain), *(("Deployment", part) for part in odd))
+    documents = [Document("-", number, {"kind": kind, **part}) for number, (kind, part) in enumerate(kinds)]
+    told = inputs._idle_annotations(documents)
+    assert [(warning["object"], warning["reason"], warning["field"]) for warning in told] == [
+        ("Deployment/d", "NoEffect", f"metadata.annotations[{key}]") for key in group
+    ]
+    capsys.readouterr()
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", **owner, "spec": spec}
+    (folder / "owner.yaml").write_text(yaml.safe_dump(deployment))
+    words = ("-f", str(folder / "all.yaml"), "-f", str(folder / "owner.yaml"), "--catalog", str(folder / "prices.json"))
+    read_inputs(given(*words))
+    assert "Deployment d: metadata.annotations[fleetwright.dev/group]: has no effect here" in capsys.readouterr().err
+
+
 def test_a_file_of_prices_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_catalogue(str(tmp_path / "none.json"))

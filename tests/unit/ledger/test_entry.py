@@ -22,8 +22,9 @@ from core.ledger.entry import (
     LedgerEntry,
     LedgerPart,
     RecordedTime,
+    and_groups,
     by_decision,
-    command_sentence,
+    command_words,
     concerns,
     decode_documents,
     decode_entry,
@@ -407,14 +408,18 @@ def test_nodes_that_stay_have_their_most_common_reason() -> None:
 
 
 def test_a_command_without_replacements_removes() -> None:
-    assert command_sentence(GOES) == "remove a, b"
+    assert command_words(GOES) == "remove a, b"
 
 
 def test_a_command_names_the_groups_of_its_pods() -> None:
     """A training job's owner reads events; those of a large node name a few groups and how many more there are."""
     groups = tuple(GroupLeaves(f"ml/{name}", GroupFate.LOSES_THEM, 1, 2) for name in "abcdefg")
-    assert command_sentence(msgspec.structs.replace(GOES, groups=groups[:1])) == (
-        "remove a, b, group ml/a (2 members, 1 leaves): it loses them, and mostly starts again as a whole"
+    decided = of_disruption(
+        DisruptionPlan(now=NOW), [("1", msgspec.structs.replace(GOES, groups=groups[:1])), ("2", GOES)]
     )
-    long = command_sentence(msgspec.structs.replace(GOES, groups=groups))
-    assert ("ml/e" in long, "ml/f" in long, long.endswith(", and 2 more groups")) == (True, False, True)
+    assert decided.what == (
+        "remove a, b; remove a, b. Group ml/a (2 members, 1 leaves): it loses them, and mostly starts again as a whole"
+    )
+    long = and_groups("remove a", groups)
+    assert ("ml/e" in long, "ml/f" in long, long.endswith(". 2 more groups have members there")) == (True, False, True)
+    assert and_groups("remove a", groups[:6]).endswith(". 1 more group has members there")

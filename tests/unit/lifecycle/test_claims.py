@@ -571,6 +571,26 @@ def test_a_terminating_claim_is_marked() -> None:
     assert seen.is_true(INSTANCE_TERMINATING)
 
 
+@pytest.mark.parametrize(
+    ("grace", "reason", "leaves_for", "stay"),
+    [
+        (HOUR, "Drifted", "", True),
+        (HOUR, "", "Drifted", True),
+        (HOUR, "SpotInterrupted", "Drifted", False),
+        (HOUR, "", "Underutilized", False),
+        (HOUR, "", "", False),
+        (None, "Expired", "", False),
+    ],
+)
+def test_members_of_groups_stay_on_a_claim_that_drifts_or_expires_under_a_bound(
+    grace: timedelta | None, reason: str, leaves_for: str, stay: bool
+) -> None:
+    """Whoever asks during the drain is told what the events said when it began."""
+    deletion = Deletion(reason=reason, asked_at=NOW) if reason else None
+    record = a_record(plan=a_plan(termination_grace_period=grace), deletion=deletion)
+    assert node_claim(record, None, NOW, leaves_for).lets_groups_end == stay
+
+
 def test_every_field_comes_from_the_record() -> None:
     """A field that is lost here is lost for every decision: a node that was given back would be drained again."""
     plan = a_plan(
@@ -583,7 +603,7 @@ def test_every_field_comes_from_the_record() -> None:
     )
     record = a_record(
         plan=plan,
-        deletion=Deletion(reason="SpotInterrupted", asked_at=NOW, ends_at=NOW + HOUR),
+        deletion=Deletion(reason="Expired", asked_at=NOW, reclaimed_at=NOW + HOUR),
         hold=Hold(NOW + HOUR, "DrainBlocked", ""),
         last_pod_event_at=NOW,
     )

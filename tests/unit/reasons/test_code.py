@@ -263,7 +263,7 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     (groups.GroupMissing("PodGroup a/g"), "there is no PodGroup a/g, or it cannot be read"),
     (
         groups.SizeInvalid("g", "a/p", "size", "'many'"),
-        "g: annotation size of pod a/p has 'many', which is not a whole number above zero",
+        "g: annotation size of pod a/p has 'many', which is not a whole number from 1 to 999999",
     ),
     (groups.SizeMissing("g", "a/p"), "g: pod a/p has no annotation fleetwright.dev/group-minimum"),
     (
@@ -484,6 +484,9 @@ def test_each_refusal_is_among_the_worded() -> None:
         (GroupLeaves("ml/a", "RunsOn", 1, 8), "group ml/a (8 members, 1 leaves): the others run on"),
         (GroupLeaves("ml/a", "NotStarted", 2, 2), "group ml/a (2 members, all leave): it does not run yet"),
         (GroupLeaves("ml/a", "NotStarted", 1), "group ml/a (1 member leaves): it does not run yet"),
+        (GroupLeaves("ml/a", "NotStarted", 1, 1), "group ml/a (1 member leaves): it does not run yet"),
+        (GroupLeaves("ml/a", "RunsOn", 3, 2), "group ml/a (3 members leave): the others run on"),
+        (GroupLeaves("ml/a", "", 2, 8), "group ml/a (8 members, 2 leave)"),
         (
             GroupLeaves("ml/a", "FromTheFuture", 2),
             "group ml/a (2 members leave): it loses them, and mostly starts again as a whole",

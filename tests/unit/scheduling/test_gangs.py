@@ -13,7 +13,7 @@ from core import labels
 from core.gangs import gangs_of
 from core.model.catalogue import Catalogue
 from core.model.plan import Plan, PlannedGroup
-from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
+from core.model.pod import GroupObject, GroupSource, MemberTemplate, NodeSelectorTerm, Pod
 from core.model.snapshot import Options, Snapshot
 from core.model.values import quantity
 from core.model.values.requirements import Requirement
@@ -67,6 +67,16 @@ def test_of_a_group_that_exceeds_a_limit_nothing_is_bought() -> None:
     (message,) = {unplaced.message for unplaced in plan.unschedulable}
     assert message.startswith("3 of 4 members of group default/g have a place; default/g-3 has none [LimitReached]")
     assert group_of(plan, "g").placed == 3
+
+
+def test_what_a_group_lacks_in_several_pools_is_one_line() -> None:
+    r"""Between the NodePools stood the text `\u000a`."""
+    pools = (a_pool("a"), a_pool("b"))
+    terms = (NodeSelectorTerm((Requirement.one_of("team", "x"),)),)
+    plan = schedule(a_cluster(*members("g", 2, required_terms=terms), node_pools=pools))
+    (message,) = {unplaced.message for unplaced in plan.unschedulable}
+    assert "u000a" not in message
+    assert "; NodePool a: " in message
 
 
 def test_running_members_count() -> None:

@@ -414,8 +414,8 @@ def test_each_claim_is_consolidatable_by_the_terms_of_its_own_pool() -> None:
     assert [claim.name for claim in snapshot.node_claims if claim.is_true("Consolidatable")] == ["quick"]
 
 
-def removing(*claims: str, phase: CommandPhase) -> CommandRecord:
-    command = Command(reason="Empty", method="emptiness", nodes=claims, claims=claims)
+def removing(*claims: str, phase: CommandPhase, reason: str = "Empty") -> CommandRecord:
+    command = Command(reason=reason, method="emptiness", nodes=claims, claims=claims)
     return msgspec.structs.replace(a_command(phase), command=command)
 
 
@@ -426,6 +426,19 @@ def test_claims_of_commands_that_have_begun_are_leaving_by_name() -> None:
         removing("later", phase=CommandPhase.VERIFYING),
     )
     assert joined(a_snapshot(), commands=commands).marked_for_deletion == ("a", "b", "z")
+
+
+def test_members_of_groups_stay_on_a_claim_that_a_command_removes_for_drift() -> None:
+    """While the command waits for replacements, the claim itself does not say why it goes."""
+    plan = a_plan(termination_grace_period=HOUR)
+    records = [msgspec.structs.replace(a_record(plan=plan), name=name) for name in "abc"]
+    commands = (
+        removing("a", phase=CommandPhase.STARTING, reason="Drifted"),
+        removing("b", phase=CommandPhase.STARTING, reason="Unhealthy"),
+        removing("c", phase=CommandPhase.VERIFYING, reason="Drifted"),
+    )
+    claims = joined(a_snapshot(), *records, commands=commands).node_claims
+    assert [claim.name for claim in claims if claim.lets_groups_end] == ["a"]
 
 
 def test_pods_of_nodes_that_leave_by_a_command_or_by_themselves_count_on_their_replacements() -> None:

@@ -26,6 +26,7 @@ from adapters.ports import (
 from adapters.run_report import RunReport
 from core import labels
 from core.brakes import Brake, BrakeKind
+from core.lifecycle.deletion import expedited
 from core.lifecycle.records import Deletion
 from core.lifecycle.steps import Drain, TaintNode
 from core.manifests.wire import resources
@@ -34,11 +35,12 @@ from core.model.values.taints import DISRUPTED
 from core.reasons.code import TerminationReason
 from core.reasons.pods import EvictionReason
 from core.reasons.runs import DrainReason
-from lambdas.controllers.draining import COUNTED_AFTER, Draining, Evictor, ForcedDeletions, Surge
+from lambdas.controllers.draining import COUNTED_AFTER, DrainEvents, Draining, Evictor, ForcedDeletions, Surge
 from lambdas.controllers.nodes import NodeStateReader
 from tests.builders import NOW, a_pod
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
-from tests.fakes.world import FakeClock
+from tests.fakes.world import FakeClock, FakeKubernetes
+from tests.unit.lifecycle.records_for_tests import a_record
 
 # A consolidation whose node gets a protected pod between the taint and the first eviction.
 
@@ -257,6 +259,44 @@ def test_the_reason_is_shown_on_the_pod_and_the_node() -> None:
     assert all(
         "a PodDisruptionBudget allows no eviction of its workload's pods" in message for message in told.values()
     )
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [a_pod("out", annotations={labels.GROUP: "none"}, labels={labels.JOB_SET: "j"})],
+        [a_pod("unsized", labels={labels.KUEUE_GROUP: "g"})],
+        [a_pod("done", annotations={labels.GROUP: "g"}, phase="Succeeded")],
+        [],
+    ],
+    ids=["taken out", "of an unstated size", "done", "none"],
+)
+def test_a_drain_that_takes_no_member_of_a_group_says_nothing_of_groups(members: list[Pod]) -> None:
+    """Warnings that name no group stood on nodes, claims and pods."""
+    assert told_of_groups(Deletion(reason=TerminationReason.SPOT_INTERRUPTED, asked_at=NOW), members) == []
+
+
+def test_a_drain_tells_the_members_of_groups_alone_and_only_once() -> None:
+    """A command has told them of its own drain; one for the same reason without a command has to."""
+    member = a_pod("m", annotations={labels.GROUP: "g"})
+    out = a_pod("out", annotations={labels.GROUP: "none"}, labels={labels.JOB_SET: "j"})
+    unhealthy = Deletion(reason=TerminationReason.UNHEALTHY, asked_at=NOW)
+    assert told_of_groups(unhealthy, [out, member]) == ["c", "m", "n"]
+    by_command = msgspec.structs.replace(unhealthy, command="1")
+    assert told_of_groups(by_command, [out, member]) == []
+    record = a_record(deletion=msgspec.structs.replace(by_command, reason="Drifted"))
+    interrupted = expedited(record, TerminationReason.SPOT_INTERRUPTED, "", None).deletion
+    assert interrupted is not None
+    assert told_of_groups(interrupted, [member]) == ["c", "m", "n"]
+
+
+def told_of_groups(deletion: Deletion, pods: list[Pod]) -> list[str]:
+    """The names of the objects that get an event when a node with these pods begins to drain."""
+    kubernetes = FakeKubernetes(FakeClock(NOW))
+    DrainEvents(kubernetes, FakeClock(NOW)).of_groups(a_record(deletion=deletion), "n", pods)
+    written = [kubernetes.raw(resources.EVENTS, name, "default") for name in kubernetes.names(resources.EVENTS)]
+    assert all("Group default/g (1 member leaves): it loses them" in event["message"] for event in written)
+    return sorted(event["involvedObject"]["name"] for event in written)
 
 
 def test_blocked_drains_are_counted() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from adapters.ports import ConflictError, DeniedError, JsonObject, NotFoundError, PortError, TransientError
 from adapters.runtime import in_turn
-from core.ledger.entry import DecisionSummary, LedgerPart, command_sentence
+from core.ledger.entry import DecisionSummary, LedgerPart, command_words
 from core.lifecycle.records import CommandRecord
 from core.manifests.wire import resources
 from core.model.plan import Command, Move
@@ -88,7 +88,7 @@ def test_a_command_has_events_on_nodes_claims_and_pods(lab: Lab) -> None:
         ("NodeClaim", "c1", "Empty"),
         ("Pod", "p", "Empty"),
     }
-    assert all(e["message"].startswith(command_sentence(command)) for e in written(lab))
+    assert all(e["message"].startswith(command_words(command)) for e in written(lab))
     assert (
         "expected on n2 (decision 81c0)"
         in next(e for e in written(lab) if e["reason"] == "Empty" and "pod" in e["message"])["message"]
