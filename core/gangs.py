@@ -612,7 +612,7 @@ def kept_together(snapshot: Snapshot) -> dict[str, Gang]:
     return {pod.key: gang for gang in gangs for pod in gang.pods if pod.node_name and not pod.is_terminal}
 
 
-# Names the groups of which members leave their nodes.
+# Names the groups whose members leave their nodes.
 
 
 def members_of(gangs: Iterable[Gang]) -> dict[str, Gang]:

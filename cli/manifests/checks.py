@@ -375,7 +375,7 @@ def _windows_user(value: Any, at: Location) -> Iterator[Refusal]:
         return
     is_user = parts["user"].strip(". ") and not re.search(r"[\x00-\x1f\x7f]", value)
     if not is_user or (parts["domain"] is not None and not _WINDOWS_DOMAIN(parts["domain"])):
-        yield at, f"{value!r} is no user of Windows, such as ContainerUser or DOMAIN\\user"
+        yield at, f"{value!r} is {_NO_WINDOWS_USER}"
 
 
 def _credential(value: Any, at: Location) -> Iterator[Refusal]:

@@ -114,7 +114,7 @@ def disrupt(
 
 
 def with_groups(commands: Iterable[Command], context: SchedulingContext) -> tuple[Command, ...]:
-    """Return the commands with the groups that start together of which members leave a node.
+    """Return the commands, each with the groups whose members leave its nodes.
 
     Where members wait for the end of their group, a terminationGracePeriod bounds that (`core.lifecycle.draining`).
     """

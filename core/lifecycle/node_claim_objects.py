@@ -402,7 +402,7 @@ def _rooms(node_pool: str, snapshot: Snapshot, used: Mapping[str, Mapping[str, i
 
 
 def _within(room: Mapping[str, int], types: tuple[InstanceType, ...]) -> frozenset[str]:
-    """Return the names of the types of which there is room for one more: a claim is charged its largest type."""
+    """Return the names of the types with room for one more: a claim is charged its largest type."""
 
     def allows(instance_type: InstanceType) -> bool:
         one_more = {**instance_type.capacity, quantity.NODES: 1}

@@ -69,7 +69,7 @@ class GroupFate(DocumentedCode):
 
 
 class GroupLeaves(msgspec.Struct, frozen=True, order=True):
-    """A group of which members leave their nodes.
+    """A group whose members leave their nodes.
 
     Attributes:
         name: `namespace/name`.

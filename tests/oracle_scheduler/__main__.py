@@ -103,11 +103,11 @@ def clusters(first: int, seeds: int, folder: Path, emulated: str) -> Iterator[Ca
     """Random clusters, as the API server of a version stores them, each to be planned and to be consolidated."""
     for seed in range(first, first + seeds):
         snapshot, draw = random_cluster(seed), Random(f"scheduler written {seed}")  # noqa: S311 - a test's dice
-        found = with_sidecar_ports(seed, written(snapshot, draw, defaulted=True))
-        found = as_stored(emulated, widened(seed, with_unparsable_preferences(seed, found)))
+        by_kind = with_sidecar_ports(seed, written(snapshot, draw, defaulted=True))
+        by_kind = as_stored(emulated, widened(seed, with_unparsable_preferences(seed, by_kind)))
         objects = [
             {"apiVersion": kind.api_version, "kind": kind.kind, **written_object}
-            for kind, written_objects in found.items()
+            for kind, written_objects in by_kind.items()
             for written_object in written_objects
         ]
         catalogue = folder / f"seed-{seed}-catalogue.json"

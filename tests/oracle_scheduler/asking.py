@@ -49,25 +49,25 @@ class Question:
 
     def answer(self, plan: Json) -> Json:
         """Return the scheduler's word on the plan; refusals that another order of the pods avoids are under `orderEffects`."""
-        found = self._ask(plan)
-        if found.get("violations") and self._evict_unplaced(plan):
-            found["violations"] = self._ask(plan)["violations"]
-        if _by_affinity(found) and self._let_daemons_join():
-            found["violations"] = self._ask(plan)["violations"]
-        refused = [one for one in found.get("violations") or () if not self._has_lost_its_host(one)]
-        found["violations"], found["orderEffects"] = refused, []
+        answer = self._ask(plan)
+        if answer.get("violations") and self._evict_unplaced(plan):
+            answer["violations"] = self._ask(plan)["violations"]
+        if _by_affinity(answer) and self._let_daemons_join():
+            answer["violations"] = self._ask(plan)["violations"]
+        refused = [one for one in answer.get("violations") or () if not self._has_lost_its_host(one)]
+        answer["violations"], answer["orderEffects"] = refused, []
         if refused and all(one.get("plugin") in _BETWEEN_PODS for one in refused):
             ordered = self._in_some_order(plan)
             if not ordered["violations"]:
                 pods = {one["pod"]: {"pod": one["pod"], "plugin": one["plugin"]} for one in refused}
-                found = {**ordered, "orderEffects": list(pods.values())}
-        unplaced = self._with_a_place(found, plan)
+                answer = {**ordered, "orderEffects": list(pods.values())}
+        unplaced = self._with_a_place(answer, plan)
         if unplaced and self._let_daemons_run():
             still = {pod["pod"] for pod in self._with_a_place(self._ask(plan), plan)}
             unplaced = [pod for pod in unplaced if pod["pod"] in still]
         unsure = self._left_by_some_launches(plan) if unplaced else frozenset()
-        found["wronglyUnschedulable"] = [pod for pod in unplaced if pod["pod"] not in unsure]
-        return found
+        answer["wronglyUnschedulable"] = [pod for pod in unplaced if pod["pod"] not in unsure]
+        return answer
 
     def _with_a_place(self, answer: Json, plan: Json) -> list[Json]:
         """Return the pods left over that a node would take which is there or can be launched."""
